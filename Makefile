@@ -1,0 +1,32 @@
+# Every target makes its own virtual environment first; nothing else needs to be installed.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test test-all check format golden
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints.txt torch
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: .venv/ready
+	$(BIN)/python -m imitable demo -o demo
+
+test: .venv/ready
+	$(BIN)/python -m pytest -m 'not slow' -n 2
+
+test-all: .venv/ready
+	$(BIN)/python -m pytest -n 2
+
+check: .venv/ready
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: .venv/ready
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+golden: .venv/ready
+	$(BIN)/python tests/make_golden.py

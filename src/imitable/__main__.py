@@ -1,0 +1,3 @@
+from imitable.cli import main
+
+main()

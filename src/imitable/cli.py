@@ -1,0 +1,309 @@
+"""The command line: one program, a subcommand for every stage. Heavy imports wait until a command needs them."""
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+from tyro.conf import Positional, UseAppendAction, arg
+
+from imitable.errors import ImitableError
+
+if TYPE_CHECKING:
+    from imitable.scorecard import Columns
+
+TaskName = Positional[Annotated[str, arg(help="such as driving/slow; `imitable tasks` lists them")]]
+Output = Annotated[Path, arg(aliases=["-o"], help="where to write")]
+Seed = Annotated[int, arg(help="the same seed gives the same bytes")]
+Changes = Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="NAME=VALUE", help="another value, such as sigma=20")]
+Demos = Annotated[Path | None, arg(help="your own demonstrations (.npz) instead of the task's")]
+
+app = tyro.extras.SubcommandApp()
+
+
+@app.command
+def tasks() -> None:
+    """List the built-in tasks."""
+    from imitable.tasks import TASKS
+
+    _print_table(
+        ("task", "columns", "horizon", "optimal / suboptimal / other-dynamics", "learner"),
+        [
+            (
+                name,
+                str(len(task.target.observed)),
+                str(task.target.horizon),
+                " / ".join(f"{share:.1%}" for share in task.cast.mixture.shares().values()),
+                type(task.learner).__name__.lower(),
+            )
+            for name, task in TASKS.items()
+        ],
+    )
+
+
+@app.command
+def methods() -> None:
+    """List the methods."""
+    from imitable.methods import METHODS
+
+    _print_table(("method", "what counts"), [(name, method.summary) for name, method in METHODS.items()])
+
+
+@app.command
+def collect(
+    task: TaskName, *, output: Output, count: int = 1000, composition: Literal["paper", "released"] = "paper", seed: Seed = 0
+) -> None:
+    """Make a mixture of demonstrations with a task's own demonstrators."""
+    from imitable.experiment import gather
+    from imitable.tasks import find_task
+
+    demonstrations = gather(find_task(task), seed=seed, count=count, composition=composition)
+    demonstrations.save(output)
+    print(f"{output}: {demonstrations}")
+
+
+@app.command
+def score(
+    task: TaskName,
+    *,
+    demos: Annotated[Path, arg(help="demonstrations (.npz)")],
+    output: Output,
+    picture: Annotated[Path | None, arg(help="also draw what was rejected and why (.png)")] = None,
+    seed: Seed = 0,
+    changes: Changes = (),
+) -> None:
+    """Score every demonstration: feasibility on the task's target, optimality, and their product."""
+    from imitable.demonstrations import Demonstrations
+    from imitable.experiment import Streams
+    from imitable.problem import pose
+    from imitable.report.figures import draw_scores
+    from imitable.scorecard import save_scorecard, scorecard
+    from imitable.tasks import adjusted, find_task
+
+    chosen = adjusted(find_task(task), changes)
+    demonstrations = Demonstrations.load(demos)
+    with _progress("scoring") as advance:
+        problem = pose(demonstrations, chosen.target, settings=chosen.settings, rng=Streams.of(seed).posing(), watch=advance)
+    card = scorecard(demonstrations, problem)
+    save_scorecard(card, output)
+    if picture is not None:
+        draw_scores(card, problem.tolerance, picture)
+    _print_scores(card)
+    print(f"{output}: one row for each of {len(demonstrations)} demonstrations")
+
+
+@app.command
+def run(
+    task: TaskName,
+    *,
+    method: Annotated[str, arg(help="`imitable methods` lists them")],
+    output: Output,
+    seed: Seed = 0,
+    demos: Demos = None,
+    composition: Literal["paper", "released"] = "paper",
+    changes: Changes = (),
+    overwrite: Annotated[bool, arg(help="replace a run that is there")] = False,
+    resume: Annotated[bool, arg(help="go on with a run that is there")] = False,
+) -> None:
+    """Learn a policy from a task's demonstrations, or your own, and measure it."""
+    from imitable.methods import find_method
+    from imitable.runs import perform
+    from imitable.tasks import adjusted, find_task
+
+    with _progress(f"{task} {method}") as advance:
+        result = perform(
+            adjusted(find_task(task), changes),
+            find_method(method),
+            seed=seed,
+            folder=output,
+            demos=demos,
+            composition=composition,
+            overwrite=overwrite,
+            resume=resume,
+            watch=advance,
+        )
+    print(f"{output}: mean return {result['mean_return']:.2f} over {len(result['returns'])} episodes")
+
+
+@app.command
+def evaluate(folder: Positional[Annotated[Path, arg(help="a run's folder")]], *, episodes: int = 100, seed: Seed = 1_000_000) -> None:
+    """Measure a run's policy again, on other starts."""
+    import numpy as np
+
+    from imitable.evaluation import evaluate
+    from imitable.networks import Policy
+    from imitable.runs import POLICY, RunFolder
+    from imitable.tasks import find_task
+
+    config = RunFolder(folder).config()
+    if config is None or not (folder / POLICY).exists():
+        raise ImitableError(f"{folder} has no policy; make one with `imitable run ... -o {folder}`")
+    target = find_task(config["task"]).target
+    returns = evaluate(Policy.load(folder / POLICY), target, episodes=episodes, rng=np.random.default_rng(seed))
+    error = returns.std(ddof=1) / len(returns) ** 0.5 if len(returns) > 1 else float("nan")
+    print(f"{config['task']} {config['method']}: mean return {returns.mean():.2f} +- {error:.2f} (standard error, {episodes} episodes)")
+
+
+@app.command
+def sweep(
+    *,
+    tasks: tuple[str, ...],
+    methods: tuple[str, ...],
+    output: Output,
+    seeds: Annotated[str, arg(help="such as 0-4")] = "0-4",
+    workers: Annotated[int, arg(help="single-threaded processes at a time")] = 2,
+    changes: Changes = (),
+) -> None:
+    """Run a grid of tasks, methods and seeds; finished cells are skipped and interrupted ones resumed."""
+    import numpy as np
+
+    from imitable.methods import find_method
+    from imitable.sweep import cells, parse_seeds, summarise
+    from imitable.sweep import sweep as sweep_cells
+    from imitable.tasks import adjusted, find_task
+
+    for name in tasks:
+        adjusted(find_task(name), changes)
+    for name in methods:
+        find_method(name)
+    grid = cells(tasks, methods, parse_seeds(seeds), root=output)
+    done = 0
+    with _progress(f"{len(grid)} runs") as advance:
+
+        def watch(_: object) -> None:
+            nonlocal done
+            done += 1
+            advance(done / len(grid))
+
+        options = [option for change in changes for option in ("--set", change)]
+        failures = sweep_cells(grid, workers=workers, options=options, watch=watch)
+    rows = [
+        (
+            each.task,
+            each.method,
+            str(len(each.means)),
+            f"{each.means.mean():.1f} +- {each.means.std(ddof=1) if len(each.means) > 1 else 0:.1f}",
+            f"{each.middle:.1f}",
+            f"[{each.interval[0]:.1f}, {each.interval[1]:.1f}]",
+        )
+        for each in summarise(grid, rng=np.random.default_rng(0))
+    ]
+    _print_table(("task", "method", "seeds", "mean +- sd", "interquartile mean", "95 % interval"), rows)
+    for failure in failures:
+        cell = failure.cell
+        print(f"failed: {cell.task} {cell.method} seed {cell.seed}: {failure.reason}", file=sys.stderr)
+    if failures:
+        raise ImitableError(f"{len(failures)} of {len(grid)} runs failed; mend the cause and give the same command again")
+
+
+@app.command
+def expert(
+    task: TaskName,
+    *,
+    output: Annotated[Path | None, arg(aliases=["-o"], help="a folder; the package's own where none is given")] = None,
+    seeds: Annotated[str, arg(help="the best of these on held-out starts is kept")] = "0-1",
+) -> None:
+    """Train the policies that demonstrate for a task's target: an optimal one, and one after ten rounds."""
+    from imitable.experts import SHIPPED, train_and_keep
+    from imitable.sweep import parse_seeds
+    from imitable.tasks import PUPILS, find_task
+
+    find_task(task)
+    pupil = PUPILS[task]
+    for quality, schooling in (("suboptimal", pupil.suboptimal), ("optimal", pupil.optimal)):
+        if schooling is None:
+            print(f"{task}: the optimal policy is hand-made")
+            continue
+        with _progress(f"{task} {quality}") as advance:
+            record = train_and_keep(
+                pupil.simulator,
+                schooling,
+                name=f"{task.replace('/', '-')}-{quality}",
+                folder=output or SHIPPED,
+                seeds=parse_seeds(seeds) if quality == "optimal" else [0],
+                watch=advance,
+            )
+        print(f"{task} {quality}: mean return {record['mean_return']:.2f}, sampled {record['sampled_return']:.2f}")
+
+
+def main() -> None:
+    """Run a command; a user's mistake ends in one line, not in a traceback."""
+    _prepare_process()
+    try:
+        app.cli(prog="imitable", description="Which of these demonstrations can my robot imitate, and are they worth imitating?")
+    except ImitableError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("interrupted; what was done is kept, go on with --resume", file=sys.stderr)
+        sys.exit(130)
+
+
+def _prepare_process() -> None:
+    """One thread for the small matrices of learning (two would cost more than they bring), and freed memory kept for reuse."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    with suppress(OSError, AttributeError):  # only on glibc
+        libc = ctypes.CDLL("libc.so.6")
+        for option in (-1, -3):  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD
+            libc.mallopt(option, 2_000_000_000)
+
+
+class _progress:  # noqa: N801
+    """A bar on a terminal, nothing elsewhere; entering it gives a function that takes the share done."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+
+    def __enter__(self) -> Callable[[float], None]:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        console = Console(stderr=True)
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not console.is_terminal,
+            transient=True,
+        )
+        self.bar.start()
+        job = self.bar.add_task(self.title, total=1.0)
+        return lambda share: self.bar.update(job, completed=share)
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+
+def _print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
+    for row in [header, tuple("-" * width for width in widths), *rows]:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _print_scores(card: "Columns") -> None:
+    """A line per source: how many, how many feasible, and their share of the weight."""
+    import numpy as np
+
+    mass = card["weight"] * card["length"]
+    rows = []
+    for source in np.unique(card["source"]):
+        mine = card["source"] == source
+        rows.append(
+            (
+                str(source),
+                str(mine.sum()),
+                f"{card['return'][mine].mean():.1f}",
+                f"{(card['feasibility'][mine] > 0).mean():.0%}",
+                f"{card['optimality'][mine].mean():.2f}",
+                f"{mass[mine].sum() / mass.sum():.1%}" if mass.any() else "-",
+            )
+        )
+    _print_table(("source", "demonstrations", "mean return", "feasible", "mean optimality", "share of the samples"), rows)

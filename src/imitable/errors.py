@@ -1,0 +1,16 @@
+"""Mistakes a user can make and mend; the command line prints them without a traceback."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class ImitableError(ValueError):
+    """Names the offender, its value and the way out."""
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> ImitableError:
+    """The error for a name that is not in a registry, with the nearest ones that are."""
+    known = list(known)
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
+    return ImitableError(f"unknown {kind} {name!r}; {hint}")

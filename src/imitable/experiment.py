@@ -1,0 +1,116 @@
+"""Run the method once, from a pile of demonstrations to a measured policy: one cell of a results table."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from imitable.arrays import Array, Generator
+from imitable.demonstrations import Demonstrations
+from imitable.errors import ImitableError
+from imitable.evaluation import evaluate
+from imitable.experts import Composition, collect
+from imitable.learners import Checkpoint, Snapshot
+from imitable.methods import Method
+from imitable.problem import Problem, pose
+from imitable.scores import feasibility
+from imitable.tasks import Task
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A policy on the way, and what it is worth."""
+
+    checkpoint: Checkpoint
+    returns: Array
+    """(episode,) on starts that no training saw, the same for every checkpoint."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of one run."""
+
+    seed: int
+    weights: Array
+    """(demo,)"""
+    curve: tuple[Measurement, ...]
+
+    @property
+    def mean_return(self) -> float:
+        """Of the last policy: no picking of the best one on the way."""
+        return float(self.curve[-1].returns.mean())
+
+
+def run(task: Task, method: Method, *, seed: int) -> Result:
+    """Learn a policy for the task's target agent from its imperfect demonstrations, and measure it."""
+    streams = Streams.of(seed)
+    demonstrations = collect(task.cast, rng=streams.collecting())
+    problem = pose(demonstrations, task.target, settings=task.settings, rng=streams.posing())
+    weights = weigh(problem, method)
+    return Result(seed, weights, tuple(learn(task, method, problem, weights, streams=streams)))
+
+
+@dataclass(frozen=True)
+class Streams:
+    """One independent stream of randomness per stage, each startable again: a draw added to one stage cannot move another."""
+
+    seeds: tuple[np.random.SeedSequence, ...]
+
+    @classmethod
+    def of(cls, seed: int) -> "Streams":
+        if seed < 0:
+            raise ImitableError(f"seed is {seed}; a seed is a whole number from 0 on")
+        return cls(tuple(np.random.SeedSequence(seed).spawn(4)))
+
+    def collecting(self) -> Generator:
+        return self._fresh(0)
+
+    def posing(self) -> Generator:
+        return self._fresh(1)
+
+    def learning(self) -> Generator:
+        return self._fresh(2)
+
+    def measuring(self) -> Generator:
+        return self._fresh(3)
+
+    def _fresh(self, stage: int) -> Generator:
+        sequence = self.seeds[stage]
+        return np.random.default_rng(np.random.SeedSequence(sequence.entropy, spawn_key=sequence.spawn_key))
+
+
+def gather(task: Task, *, seed: int, count: int = 1000, composition: Composition = "paper") -> Demonstrations:
+    """The demonstrations that `run` would collect with this seed."""
+    return collect(task.cast, count=count, composition=composition, rng=Streams.of(seed).collecting())
+
+
+def weigh(problem: Problem, method: Method) -> Array:
+    """The method's weights (demo,), or an error that says why nothing is left to learn from."""
+    weights = method.score(problem)
+    if not weights.any():
+        nearest, tolerance = problem.replay.distances.min(), problem.tolerance.farthest
+        if not feasibility(problem).any():
+            raise ImitableError(
+                f"no demonstration is feasible on the target: the smallest replay distance {nearest:.3g} exceeds the limit "
+                f"{tolerance:.3g}; raise Settings.noise (now {problem.settings.noise:g}), or give demonstrations nearer to what the target can do"
+            )
+        raise ImitableError(
+            f"all {len(weights)} weights of method {method.name!r} are zero; raise Settings.sigma (now {problem.settings.sigma:g})"
+        )
+    return weights
+
+
+def learn(
+    task: Task,
+    method: Method,
+    problem: Problem,
+    weights: Array,
+    *,
+    streams: Streams,
+    episodes: int = 100,
+    resume: Snapshot | None = None,
+) -> Iterator[Measurement]:
+    """The learner's policies, each measured on the same fresh starts."""
+    learner = method.learner or task.learner
+    for checkpoint in learner(problem, weights, rng=streams.learning(), resume=resume):
+        yield Measurement(checkpoint, evaluate(checkpoint.policy, task.target, episodes=episodes, rng=streams.measuring()))

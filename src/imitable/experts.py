@@ -1,0 +1,170 @@
+"""Agents that show what they can do: trained and hand-made policies, and the demonstrations they give."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from imitable.arrays import Array, Generator
+from imitable.demonstrations import OPTIMAL, OTHER_DYNAMICS, SUBOPTIMAL, Demonstrations, Mixture, mix, share_counts
+from imitable.errors import ImitableError
+from imitable.evaluation import evaluate
+from imitable.files import write_json
+from imitable.networks import Policy
+from imitable.reinforcement import Experience, Trpo, demonstrate, rewards_of, train
+from imitable.simulators import Simulator
+from imitable.simulators.driving import GOAL, HEADING, OBSTACLE, WORLD
+
+Actor = Callable[[Array, Generator], Array]
+"""Observations (N, observation) and a generator to actions (N, action)."""
+
+Composition = Literal["paper", "released"]
+STEERING_GAIN = 3.0  # full steering from 19 degrees off
+SHIPPED = Path(__file__).parent / "policies"
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Who demonstrates on a task, and in which shares."""
+
+    target: Simulator
+    demonstrator: Simulator
+    optimal: Actor  # on the target
+    suboptimal: Actor  # on the target
+    other: Actor  # optimal on the demonstrator
+    mixture: Mixture
+
+
+def collect(cast: Cast, *, count: int = 1000, composition: Composition = "paper", rng: Generator) -> Demonstrations:
+    """A mixture of the cast's demonstrations, with their sources."""
+    if composition not in ("paper", "released"):
+        raise ImitableError(f"unknown composition {composition!r}; choose paper or released")
+    mixture = cast.mixture if composition == "paper" else cast.mixture.released()
+    performers = {
+        OPTIMAL: (cast.target, cast.optimal),
+        SUBOPTIMAL: (cast.target, cast.suboptimal),
+        OTHER_DYNAMICS: (cast.demonstrator, cast.other),
+    }
+    *streams, mixing = rng.spawn(len(performers) + 1)
+    kinds = {
+        source: demonstrate(simulator, _bind(actor, stream), count=size, rng=stream).trajectories
+        for (source, size), (simulator, actor), stream in zip(
+            share_counts(mixture.shares(), count=count).items(), performers.values(), streams, strict=True
+        )
+        if size
+    }
+    return mix(kinds, shares={source: len(kind) / count for source, kind in kinds.items()}, count=count, rng=mixing)
+
+
+def _bind(actor: Actor, rng: Generator) -> Callable[[Array], Array]:
+    return lambda observations: actor(observations, rng)
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """A policy that comes with the package: its mean actions, or sampled ones."""
+
+    name: str
+    sampled: bool = False
+
+    def __call__(self, observations: Array, rng: Generator) -> Array:
+        policy = _shipped(self.name)
+        return policy.sample(observations, rng) if self.sampled else policy(observations)
+
+
+@cache
+def _shipped(name: str) -> Policy:
+    return Policy.load(SHIPPED / f"{name}.safetensors")
+
+
+def drive(observations: Array, rng: Generator) -> Array:  # noqa: ARG001
+    """A hand-made driver, at any speed: point at a place beside the obstacle, then at the goal."""
+    (x, y), heading = ((observations[:, :2] / 2 + 0.5) * WORLD).T, observations[:, HEADING]
+    (obstacle_x, obstacle_y), (goal_x, goal_y) = OBSTACLE[0], GOAL[0]
+    # Pass on the side the car is heading for, not the one it is on: a car that has begun to swerve keeps its mind.
+    arrives = x + np.clip(obstacle_y - y, 0, None) * np.cos(heading) / np.maximum(np.sin(heading), 0.3)
+    side = np.where(arrives >= obstacle_x, 1.0, -1.0)
+    aside = side * (x - obstacle_x)
+    swerving, passed = aside < 4.6, y >= obstacle_y + 1.5
+    aim_x = np.where(passed, goal_x, obstacle_x + side * np.where(swerving, 5.2, np.maximum(aside, 5.0)))
+    aim_y = np.where(passed, goal_y, np.where(swerving, np.maximum(obstacle_y - 0.5, y + 1.5), y + 5.0))
+    # Steering by the bearing turns hard first and then runs straight. A pursuit along arcs would steer as it steered before all the
+    # way, and whoever clones it learns just that: to repeat the last action, which the turn rate gives away.
+    bearing = np.arctan2(aim_y - y, aim_x - x) - heading
+    return np.clip(STEERING_GAIN * bearing, -1.0, 1.0)[:, None]
+
+
+@dataclass(frozen=True)
+class Schooling:
+    """How a trained expert comes about: TRPO on the simulator's reward less a cost on squared actions."""
+
+    rounds: int
+    reward_scale: float = 1.0
+    control_cost: float = 0.0
+    trpo: Trpo = field(default_factory=Trpo)
+
+    def reward(self, simulator: Simulator) -> Callable[[Experience], Array]:
+        """What the expert is trained on, (time, agent)."""
+        return lambda experience: (
+            self.reward_scale * rewards_of(simulator.reward, experience) - self.control_cost * np.square(experience.actions).sum(axis=-1)
+        )
+
+
+@dataclass(frozen=True)
+class Graduate:
+    """A trained policy and its mean return, by mean and by sampled actions, on starts it never trained on."""
+
+    policy: Policy
+    steps: int
+    mean_return: float
+    sampled_return: float
+
+
+def school(simulator: Simulator, schooling: Schooling, *, seed: int) -> Iterator[tuple[float, Graduate | None]]:
+    """Yield the share done after every round, and with the last one what came of it."""
+    learning, measuring, drawing = np.random.default_rng(seed).spawn(3)
+    students = train(simulator, settings=schooling.trpo, reward=schooling.reward(simulator), rng=learning)
+    for number in range(schooling.rounds):
+        next(students)
+        yield number / schooling.rounds, None
+    policy, steps = next(students)
+    means = [
+        float(evaluate(act, simulator, episodes=1000, rng=measuring).mean())
+        for act in (policy, lambda observations: policy.sample(observations, drawing))
+    ]
+    yield 1.0, Graduate(policy, steps, *means)
+
+
+def train_and_keep(
+    simulator: Simulator,
+    schooling: Schooling,
+    *,
+    name: str,
+    folder: Path,
+    seeds: Sequence[int],
+    watch: Callable[[float], None] = lambda share: None,
+) -> dict[str, Any]:
+    """Train from every seed and keep the best by mean return on held-out starts, beside a record of how it came about."""
+    best: tuple[int, Graduate] | None = None
+    for number, seed in enumerate(seeds):
+        graduate = None
+        for share, graduate in school(simulator, schooling, seed=seed):
+            watch((number + share) / len(seeds))
+        assert graduate is not None
+        if best is None or graduate.mean_return > best[1].mean_return:
+            best = seed, graduate
+    assert best is not None
+    seed, graduate = best
+    record = {
+        "seed": seed,
+        "seeds": list(seeds),
+        "steps": graduate.steps,
+        "mean_return": round(graduate.mean_return, 2),
+        "sampled_return": round(graduate.sampled_return, 2),
+    }
+    graduate.policy.save(folder / f"{name}.safetensors")
+    write_json(folder / f"{name}.json", record)
+    return record

@@ -1,0 +1,69 @@
+"""GAIL from observation: a discriminator on (s, s') rewards a TRPO policy for looking demonstrated."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from imitable.arrays import Array, Generator
+from imitable.learners._adversary import Adversary
+from imitable.learners.base import (
+    Checkpoint,
+    Snapshot,
+    adam_arrays,
+    agent_arrays,
+    generator_state,
+    restore_adam,
+    restore_agent,
+    restore_generator,
+)
+from imitable.networks import Adam, Mlp
+from imitable.problem import Problem
+from imitable.reinforcement import Trpo, flat_transitions, input_scaling
+from imitable.sampling import TransitionSampler
+
+
+@dataclass(frozen=True)
+class Gail:
+    """State-only GAIL; the defaults are the paper's settings."""
+
+    rounds: int = 500
+    discriminator_rate: float = 1e-3  # Adam
+    discriminator_steps: int = 1  # full-batch steps per round
+    discriminator_hidden: tuple[int, ...] = (100, 100)
+    annealed: float = 0.1  # share of the KL bound and of the discriminator's rate that is left at the end
+    trpo: Trpo = field(default_factory=Trpo)
+    checkpoint_every: int = 20  # rounds
+
+    def __call__(self, problem: Problem, weights: Array, *, rng: Generator, resume: Snapshot | None = None) -> Iterator[Checkpoint]:
+        sampler, target = TransitionSampler(problem.demonstrations, weights), problem.target
+        seen, next_seen = sampler.draw(10_000, rng)
+        centre, scale = input_scaling(seen)
+        agent = self.trpo.start(target, centre=centre, scale=scale, rng=rng)
+        adversary = Adversary(
+            Mlp((2 * seen.shape[1], *self.discriminator_hidden, 1)), *input_scaling(np.concatenate([seen, next_seen - seen], axis=1))
+        )
+        judge = adversary.network.initial(rng)
+        memory, done, steps = Adam.fresh(adversary.network.size, rate=self.discriminator_rate), 0, 0
+        if resume is not None:
+            agent = restore_agent(agent, resume)
+            judge, memory = resume["judge"].copy(), restore_adam(memory, "judge", resume)
+            done, steps = int(resume["done"]), int(resume["steps"])
+            restore_generator(rng, resume["rng"])
+        while done < self.rounds:
+            # Adversaries circle each other; ever smaller steps let them come to rest.
+            left = 1.0 - (1.0 - self.annealed) * done / self.rounds
+            trpo = replace(self.trpo, largest_divergence=left * self.trpo.largest_divergence)
+            memory.rate = left * self.discriminator_rate
+            experience = trpo.gather(target, agent, rng=rng)
+            transitions = adversary.inputs(*flat_transitions(experience))
+            rewards = adversary.reward(judge, transitions).reshape(experience.terminated.shape)
+            agent, diagnostics = trpo.improve(agent, experience, rewards, rng=rng)
+            for _ in range(self.discriminator_steps):
+                demonstrated = adversary.inputs(*sampler.draw(len(transitions), rng))
+                diagnostics |= adversary.update(judge, memory, agent=transitions, demonstrated=demonstrated)
+            steps, done = steps + experience.steps, done + 1
+            if done % self.checkpoint_every == 0 or done == self.rounds:
+                snapshot = agent_arrays(agent) | adam_arrays("judge", memory) | {"judge": judge.copy(), "rng": generator_state(rng)}
+                snapshot |= {"done": np.array(done), "steps": np.array(steps)}
+                yield Checkpoint(agent.policy, steps, done / self.rounds, snapshot, diagnostics | {"reward": float(rewards.mean())})

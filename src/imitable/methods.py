@@ -1,0 +1,37 @@
+"""The methods that come with the package: a score, and the learner where it is not the task's own."""
+
+from dataclasses import dataclass
+
+from imitable.errors import unknown_name
+from imitable.learners import Learner
+from imitable.scores import Score, feasibility, naive_optimality, product, rectified_optimality, uniform
+
+
+@dataclass(frozen=True)
+class Method:
+    """How demonstrations are weighed, and what learns from them."""
+
+    name: str
+    summary: str
+    score: Score
+    learner: Learner | None = None  # None: the task's own
+
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method("none", "every demonstration counts alike", uniform),
+        Method("feasibility", "only what the target can follow: w_f", feasibility),
+        Method("naive", "w_f times optimality against the best return of all", product(feasibility, naive_optimality)),
+        Method(
+            "ours", "w_f times optimality against the best feasible return from nearby starts", product(feasibility, rectified_optimality)
+        ),
+    )
+}
+
+
+def find_method(name: str) -> Method:
+    """The registered method of this name."""
+    if name not in METHODS:
+        raise unknown_name("method", name, METHODS)
+    return METHODS[name]

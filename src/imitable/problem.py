@@ -1,0 +1,100 @@
+"""Pose the problem: what the target can do, how far a replay may stray, and demonstrations stripped of where they came from."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from imitable.arrays import Array, Generator
+from imitable.demonstrations import Demonstrations
+from imitable.errors import ImitableError
+from imitable.inverse_dynamics import InverseDynamics, InverseDynamicsFit, explore
+from imitable.reinforcement import Episodes
+from imitable.replay import Replay, replay
+from imitable.simulators import Simulator
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The numbers of the method, for one task."""
+
+    noise: float  # Delta s: how far a state may be off at every step and still count as followed
+    sigma: float  # how much return one may fall short of the best from the same start
+    radius: float = np.inf  # how near two starts must be to be compared, in `start_key` units
+    exploration: int = 200  # random episodes of the target
+    held_out: float = 0.2  # share of them that sets the tolerance, never used in fitting
+    fit: InverseDynamicsFit = field(default_factory=InverseDynamicsFit)
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """Replay distances between which feasibility falls from 1 to 0."""
+
+    closest: float  # d_min: the target's own trajectories, followed at best
+    farthest: float  # d_max: the same, perturbed at every step, followed at worst
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Everything a score or a learner may see."""
+
+    demonstrations: Demonstrations
+    """Without source labels."""
+    target: Simulator
+    settings: Settings
+    inverse_dynamics: InverseDynamics
+    replay: Replay
+    tolerance: Tolerance
+    own_distances: Array
+    """(held-out trajectory,) F of the target's own random trajectories: what a perfect score looks like."""
+    step_scale: Array
+    """(observation,) standard deviation of what one random action of the target changes."""
+
+
+def pose(
+    demonstrations: Demonstrations,
+    target: Simulator,
+    *,
+    settings: Settings,
+    rng: Generator,
+    watch: Callable[[float], None] = lambda share: None,
+) -> Problem:
+    """Explore the target, learn its inverse dynamics, and replay every demonstration on it; `watch` hears the share done."""
+    check_width(demonstrations, target)
+    exploring, fitting, perturbing = rng.spawn(3)
+    held_out = explore(target, count=max(1, round(settings.held_out * settings.exploration)), rng=exploring)
+    training = explore(target, count=max(1, settings.exploration - len(held_out.trajectories)), rng=exploring)
+    inverse_dynamics = settings.fit(training, target, rng=fitting, watch=lambda share: watch(0.9 * share))
+    own, tolerance = measure_tolerance(held_out, target, inverse_dynamics, noise=settings.noise, rng=perturbing)
+    anonymous = demonstrations.without_sources()
+    replayed = replay(anonymous, target, inverse_dynamics)
+    return Problem(anonymous, target, settings, inverse_dynamics, replayed, tolerance, own.distances, step_scale(training))
+
+
+def step_scale(exploration: Episodes) -> Array:
+    """(observation,) standard deviation of one-step changes."""
+    rows, states = exploration.trajectories.transition_rows, exploration.trajectories.states
+    return (states[rows + 1] - states[rows]).std(axis=0)
+
+
+def measure_tolerance(
+    held_out: Episodes, target: Simulator, inverse_dynamics: InverseDynamics, *, noise: float, rng: Generator
+) -> tuple[Replay, Tolerance]:
+    """d_min and d_max from replays of the target's own trajectories, plain and perturbed (eq. 7)."""
+    own = replay(held_out.trajectories, target, inverse_dynamics)
+    perturbed = replay(held_out.trajectories, target, inverse_dynamics, noise=noise, rng=rng)
+    closest, farthest = float(own.distances.min()), float(perturbed.distances.max())
+    if not farthest - closest > 1e-12:
+        raise ImitableError(
+            f"the tolerance is empty: d_min {closest:.3g} is not below d_max {farthest:.3g} at noise {noise:g}; raise Settings.noise"
+        )
+    return own, Tolerance(closest, farthest)
+
+
+def check_width(demonstrations: Demonstrations, target: Simulator) -> None:
+    """Demonstrations must have the target's observation columns."""
+    if demonstrations.width != len(target.observed):
+        raise ImitableError(
+            f"demonstrations have {demonstrations.width} observation columns, but the target has {len(target.observed)} "
+            f"({', '.join(target.observed)}); give states in the target's columns"
+        )

@@ -1,0 +1,292 @@
+"""Batched roll-outs and TRPO for any reward function of (s, s')."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from imitable.arrays import Array, Booleans, Float32, Generator
+from imitable.demonstrations import Demonstrations
+from imitable.networks import Adam, Mlp, Policy
+from imitable.simulators import Simulator
+
+Reward = Callable[[Array, Array], Array]
+
+
+@dataclass(frozen=True)
+class Experience:
+    """What a batch of agents saw and did, time first; an agent that finishes starts anew, so no cell is empty."""
+
+    observations: Array
+    """(time, agent, observation)"""
+    next_observations: Array
+    """(time, agent, observation) where the action led, before any new start."""
+    actions: Array
+    """(time, agent, action) as drawn, before the simulator clips them."""
+    terminated: Booleans
+    """(time, agent) the episode ended here; a time limit is not an end."""
+    started: Booleans
+    """(time, agent) an episode starts here."""
+
+    @property
+    def steps(self) -> int:
+        return self.terminated.size
+
+
+def roll_out(simulator: Simulator, act: Callable[[Array], Array], *, agents: int, steps: int, rng: Generator) -> Experience:
+    """`steps` of `agents` in lock-step, from fresh starts, under the policy `act`."""
+    states = simulator.initial_states(agents, rng)
+    observed = simulator.observe(states)
+    actions = act(observed)
+    width, action_width = observed.shape[1], actions.shape[1]
+    observations, next_observations = np.empty((2, steps, agents, width))
+    taken = np.empty((steps, agents, action_width))
+    terminated, started = np.zeros((2, steps, agents), dtype=bool)
+    started[0] = True
+    for time in range(steps):
+        observations[time], taken[time] = observed, actions
+        states = simulator.step(states, actions)
+        observed = next_observations[time] = simulator.observe(states)
+        ended = terminated[time] = simulator.finished(states)
+        if time + 1 == steps:
+            break
+        if ended.any():
+            states[ended] = simulator.initial_states(int(ended.sum()), rng)
+            observed = simulator.observe(states)
+            started[time + 1] = ended
+        actions = act(observed)
+    return Experience(observations, next_observations, taken, terminated, started)
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """Whole episodes of one agent, with the actions that made them."""
+
+    trajectories: Demonstrations
+    actions: Array
+    """(transition, action) in the order of `trajectories.transition_rows`."""
+
+
+def demonstrate(simulator: Simulator, act: Callable[[Array], Array], *, count: int, rng: Generator) -> Episodes:
+    """`count` whole episodes under the policy `act`, each until it finishes or reaches the horizon."""
+    states = simulator.initial_states(count, rng)
+    observations, actions, rewards = [simulator.observe(states)], [], []
+    lengths = np.full(count, simulator.horizon)
+    alive = np.ones(count, dtype=bool)
+    for time in range(simulator.horizon):
+        actions.append(np.clip(act(observations[-1]), simulator.action_low, simulator.action_high))
+        states = simulator.step(states, actions[-1])
+        observations.append(simulator.observe(states))
+        rewards.append(np.where(alive, simulator.reward(observations[-2], observations[-1]), 0.0))
+        ending = alive & simulator.finished(states)
+        lengths[ending] = time + 1
+        alive &= ~ending
+        if not alive.any():
+            break
+    by_episode = np.stack(observations, axis=1)
+    taken = np.stack(actions, axis=1)
+    trajectories = Demonstrations(
+        np.concatenate([by_episode[index, : length + 1] for index, length in enumerate(lengths)]),
+        lengths,
+        np.sum(rewards, axis=0),
+    )
+    return Episodes(trajectories, np.concatenate([taken[index, :length] for index, length in enumerate(lengths)]))
+
+
+def advantages(rewards: Array, values: Array, next_values: Array, experience: Experience, *, discount: float, decay: float) -> Array:
+    """(time, agent) generalised advantage estimates; a time limit bootstraps from the value of where it cut."""
+    surprise = rewards + discount * np.where(experience.terminated, 0.0, next_values) - values
+    estimates = np.empty_like(rewards)
+    ahead = np.zeros(rewards.shape[1])
+    for time in reversed(range(len(rewards))):
+        if time + 1 < len(rewards):
+            ahead = np.where(experience.started[time + 1], 0.0, ahead)
+        ahead = estimates[time] = surprise[time] + discount * decay * ahead
+    return estimates
+
+
+@dataclass(frozen=True)
+class Agent:
+    """A learning agent between two updates: everything that must survive an interruption."""
+
+    policy: Policy
+    critic: Float32
+    """(critic.size,) parameters of the value function."""
+    critic_memory: Adam
+
+
+@dataclass(frozen=True)
+class Trpo:
+    """Trust-region policy optimisation with generalised advantages; the defaults are the paper's settings."""
+
+    batch: int = 5000  # steps per update, in whole episodes
+    discount: float = 0.995
+    decay: float = 0.97  # lambda of the advantage estimate
+    largest_divergence: float = 0.01  # KL per update
+    damping: float = 0.1
+    conjugate_iterations: int = 10
+    fisher_share: float = 0.2  # of the samples; a subsample changes nothing visible in learning (see docs/results.md)
+    value_rate: float = 3e-4  # Adam
+    value_minibatches: int = 30
+    value_passes: int = 1
+    hidden: tuple[int, ...] = (100, 100)
+    spread: float = 1.0  # initial standard deviation of actions
+
+    def agents(self, simulator: Simulator) -> int:
+        return max(1, round(self.batch / simulator.horizon))
+
+    def start(self, simulator: Simulator, *, centre: Array, scale: Array, rng: Generator) -> Agent:
+        """An untrained agent that sees observations centred and scaled."""
+        inputs, outputs = len(centre), len(simulator.action_low)
+        network, critic = Mlp((inputs, *self.hidden, outputs)), Mlp((inputs, *self.hidden, 1))
+        policy = Policy(
+            network,
+            network.initial(rng),
+            *(each.astype(np.float32) for each in (centre, scale, simulator.action_low, simulator.action_high)),
+            log_spread=np.full(outputs, np.log(self.spread), np.float32),
+        )
+        return Agent(policy, critic.initial(rng), Adam.fresh(critic.size, rate=self.value_rate))
+
+    def gather(self, simulator: Simulator, agent: Agent, *, rng: Generator) -> Experience:
+        """A batch of whole episodes: short pieces would lean on a value function that is still wrong."""
+        return roll_out(
+            simulator,
+            lambda observations: agent.policy.sample(observations, rng),
+            agents=self.agents(simulator),
+            steps=simulator.horizon,
+            rng=rng,
+        )
+
+    def improve(self, agent: Agent, experience: Experience, rewards: Array, *, rng: Generator) -> tuple[Agent, dict[str, float]]:
+        """One TRPO step on the (time, agent) rewards and one fit of the value function."""
+        policy = agent.policy
+        critic = Mlp((policy.network.widths[0], *self.hidden, 1))
+        shape = rewards.shape
+        flat = experience.observations.reshape(-1, policy.network.widths[0])
+        inputs = policy.inputs(flat)
+        values = critic.forward(agent.critic, inputs)[-1].reshape(shape).astype(np.float64)
+        next_values = np.empty(shape)
+        next_values[:-1] = values[1:]
+        next_values[-1] = critic.forward(agent.critic, policy.inputs(experience.next_observations[-1]))[-1][:, 0]
+        estimates = advantages(rewards, values, next_values, experience, discount=self.discount, decay=self.decay)
+        standardised = ((estimates - estimates.mean()) / (estimates.std() + 1e-8)).reshape(-1).astype(np.float32)
+        actions = experience.actions.reshape(len(flat), -1).astype(np.float32)
+        improved, diagnostics = trust_region_step(policy, inputs, actions, standardised, settings=self)
+        parameters, memory = self.fit_critic(agent, critic, inputs, (estimates + values).reshape(-1, 1), rng=rng)
+        diagnostics["spread"] = float(np.exp(improved.log_spread).mean())
+        return Agent(improved, parameters, memory), diagnostics
+
+    def fit_critic(self, agent: Agent, critic: Mlp, inputs: Float32, targets: Array, *, rng: Generator) -> tuple[Float32, Adam]:
+        """Least squares towards the lambda-returns, in minibatches."""
+        parameters, memory = (
+            agent.critic.copy(),
+            replace(agent.critic_memory, first=agent.critic_memory.first.copy(), second=agent.critic_memory.second.copy()),
+        )
+        goals = targets.astype(np.float32)
+        for _ in range(self.value_passes):
+            for rows in np.array_split(rng.permutation(len(inputs)), self.value_minibatches):
+                values = critic.forward(parameters, inputs[rows])
+                errors = values[-1] - goals[rows]
+                memory.step(parameters, critic.backward(parameters, values, errors * np.float32(2 / len(rows))))
+        return parameters, memory
+
+
+def trust_region_step(
+    policy: Policy, inputs: Float32, actions: Float32, weights: Float32, *, settings: Trpo
+) -> tuple[Policy, dict[str, float]]:
+    """The policy that gains most from advantages `weights` (N,) while its mean KL from the old one stays within bounds."""
+    network, theta = policy.network, np.concatenate([policy.parameters, policy.log_spread])
+    values = network.forward(policy.parameters, inputs)
+    mean, variance = values[-1], np.exp(2 * policy.log_spread)
+    deviations = actions - mean
+    share = np.float32(1 / len(inputs))
+    mean_gradients = deviations / variance * (weights * share)[:, None]
+    spread_gradient = ((deviations**2 / variance - 1) * (weights * share)[:, None]).sum(axis=0)
+    gradient = np.concatenate([network.backward(policy.parameters, values, mean_gradients), spread_gradient])
+
+    stride = max(1, round(1 / settings.fisher_share))
+    sampled = [np.ascontiguousarray(each[::stride]) for each in values]
+    precision = (1 / variance / len(sampled[0])).astype(np.float32)
+
+    def fisher_product(direction: Float32) -> Float32:
+        """The KL's Hessian at the old policy, J' diag(1/variance) J for the mean and 2 for each log spread, times a vector."""
+        moved = network.tangent(policy.parameters, sampled, direction[: network.size])
+        through_mean = network.backward(policy.parameters, sampled, moved * precision)
+        through_spread = 2 * direction[network.size :]
+        return np.concatenate([through_mean, through_spread]) + np.float32(settings.damping) * direction
+
+    direction = conjugate_gradient(fisher_product, gradient, iterations=settings.conjugate_iterations)
+    curvature = float(direction @ fisher_product(direction))
+    if curvature <= 0:  # a zero gradient: all advantages alike
+        return policy, {"kl": 0.0, "improvement": 0.0}
+    full_step = direction * np.float32(np.sqrt(2 * settings.largest_divergence / curvature))
+    expected = float(gradient @ full_step)
+
+    for shrink in 0.8 ** np.arange(15):
+        proposed = theta + np.float32(shrink) * full_step
+        parameters, log_spread = proposed[: network.size], proposed[network.size :]
+        new_mean = network.forward(parameters, inputs)[-1]
+        new_variance = np.exp(2 * log_spread)
+        log_ratio = (0.5 * (deviations**2 / variance - (actions - new_mean) ** 2 / new_variance) + policy.log_spread - log_spread).sum(
+            axis=1
+        )
+        gain = float(((np.exp(log_ratio) - 1) * weights).mean())
+        divergence = (log_spread - policy.log_spread + (variance + (mean - new_mean) ** 2) / (2 * new_variance) - 0.5).sum(axis=1)
+        kl = float(divergence.mean())
+        if kl <= settings.largest_divergence and gain > 0.1 * shrink * expected:
+            return replace(policy, parameters=parameters, log_spread=log_spread), {"kl": kl, "improvement": gain}
+    return policy, {"kl": 0.0, "improvement": 0.0}
+
+
+def conjugate_gradient(product: Callable[[Float32], Float32], target: Float32, *, iterations: int) -> Float32:
+    """Approximately solve product(x) = target."""
+    solution = np.zeros_like(target)
+    residual, direction = target.copy(), target.copy()
+    size = residual @ residual
+    for _ in range(iterations):
+        if size < 1e-10:
+            break
+        image = product(direction)
+        stride = size / (direction @ image)
+        solution += stride * direction
+        residual -= stride * image
+        size, previous = residual @ residual, size
+        direction = residual + (size / previous) * direction
+    return solution
+
+
+def input_scaling(observations: Array) -> tuple[Array, Array]:
+    """Centre and scale (observation,) of a set of observations; columns that never move are left alone."""
+    flat = observations.reshape(-1, observations.shape[-1])
+    spread = flat.std(axis=0)
+    return flat.mean(axis=0), np.where(spread > 1e-8, spread, 1.0)
+
+
+def train(simulator: Simulator, *, settings: Trpo, reward: Callable[[Experience], Array], rng: Generator) -> Iterator[tuple[Policy, int]]:
+    """Ever better policies on a (time, agent) reward, with the steps they took; the caller says when to stop."""
+    lowest, highest = simulator.action_low, simulator.action_high
+    explored = roll_out(
+        simulator,
+        lambda observations: rng.uniform(lowest, highest, (len(observations), len(lowest))),
+        agents=settings.agents(simulator),
+        steps=simulator.horizon,
+        rng=rng,
+    )
+    centre, scale = input_scaling(explored.observations)
+    agent, steps = settings.start(simulator, centre=centre, scale=scale, rng=rng), 0
+    while True:
+        yield agent.policy, steps
+        experience = settings.gather(simulator, agent, rng=rng)
+        agent, _ = settings.improve(agent, experience, reward(experience), rng=rng)
+        steps += experience.steps
+
+
+def flat_transitions(experience: Experience) -> tuple[Array, Array]:
+    """Observations and next observations (time * agent, observation) of a batch of experience."""
+    width = experience.observations.shape[-1]
+    return experience.observations.reshape(-1, width), experience.next_observations.reshape(-1, width)
+
+
+def rewards_of(reward: Reward, experience: Experience) -> Array:
+    """(time, agent) rewards of a batch of experience."""
+    return reward(*flat_transitions(experience)).reshape(experience.terminated.shape)

@@ -1,0 +1,190 @@
+"""A run on disk: its folder, what is in it, and going on after an interruption."""
+
+import dataclasses
+import json
+import platform
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from imitable.arrays import Array
+from imitable.demonstrations import Demonstrations
+from imitable.errors import ImitableError
+from imitable.experiment import Measurement, Streams, gather, learn, weigh
+from imitable.experts import Composition
+from imitable.files import write_atomically, write_json
+from imitable.learners import Snapshot
+from imitable.methods import Method
+from imitable.problem import pose
+from imitable.sampling import effective_sample_size
+from imitable.scorecard import save_scorecard, scorecard
+from imitable.tasks import Task
+
+CONFIG, CURVE, POLICY, SCORES, SNAPSHOT, RESULT = (
+    "config.json",
+    "curve.json",
+    "policy.safetensors",
+    "scores.parquet",
+    "snapshot.npz",
+    "result.json",
+)
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """config.json, scores.parquet, curve.json, policy.safetensors, result.json when finished; snapshot.npz until then."""
+
+    path: Path
+
+    def open(self, config: Mapping[str, Any], *, overwrite: bool, resume: bool) -> None:
+        """Make the folder ready for a run with this configuration, or refuse to touch what is there."""
+        if self.path.exists() and not self.path.is_dir():
+            raise ImitableError(f"{self.path} is a file; give a folder for the run")
+        existing = self.config()
+        if existing is not None and not (overwrite or resume):
+            state = "a finished run" if self.finished else "an interrupted run"
+            raise ImitableError(f"{self.path} already has {state}; give --resume to go on with it or --overwrite to replace it")
+        if existing is not None and resume and not overwrite:
+            if changed := [name for name in config if name != "versions" and existing.get(name) != config[name]]:
+                raise ImitableError(
+                    f"{self.path} was started with {_differences(existing, config, changed)}; resume with the same settings, "
+                    "or give --overwrite"
+                )
+            return
+        for name in (CURVE, POLICY, SCORES, SNAPSHOT, RESULT):
+            (self.path / name).unlink(missing_ok=True)
+        write_json(self.path / CONFIG, config)
+
+    @property
+    def finished(self) -> bool:
+        return (self.path / RESULT).exists()
+
+    def config(self) -> dict[str, Any] | None:
+        return _read_json(self.path / CONFIG)
+
+    def result(self) -> dict[str, Any] | None:
+        return _read_json(self.path / RESULT)
+
+    def curve(self) -> list[dict[str, Any]]:
+        return (_read_json(self.path / CURVE) or {}).get("checkpoints", [])  # type: ignore[no-any-return]
+
+    def snapshot(self) -> Snapshot | None:
+        """Where an interrupted run can go on; None to start at the beginning."""
+        path = self.path / SNAPSHOT
+        if not path.exists():
+            return None
+        with np.load(path, allow_pickle=False) as file:
+            return dict(file)
+
+    def add(self, measurement: Measurement) -> None:
+        """Record a checkpoint. The snapshot goes last: curve points beyond it are dropped and made again on resumption."""
+        checkpoint = measurement.checkpoint
+        point = {
+            "steps": checkpoint.steps,
+            "mean_return": float(measurement.returns.mean()),
+            "returns": [round(float(value), 6) for value in measurement.returns],
+            "diagnostics": {name: round(float(value), 6) for name, value in checkpoint.diagnostics.items()},
+        }
+        before = [each for each in self.curve() if each["steps"] < checkpoint.steps]
+        write_json(self.path / CURVE, {"checkpoints": [*before, point]})
+        checkpoint.policy.save(self.path / POLICY)
+        buffer = BytesIO()
+        np.savez(buffer, **checkpoint.snapshot)
+        write_atomically(self.path / SNAPSHOT, buffer.getvalue())
+
+    def finish(self, summary: Mapping[str, Any]) -> None:
+        """Record the last checkpoint's returns and the run's diagnostics."""
+        last = self.curve()[-1]
+        write_json(
+            self.path / RESULT,
+            {"mean_return": last["mean_return"], "steps": last["steps"], "returns": last["returns"], **summary},
+        )
+        (self.path / SNAPSHOT).unlink(missing_ok=True)
+
+
+def describe(value: Any) -> Any:
+    """A configuration as plain JSON values."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {each.name: describe(getattr(value, each.name)) for each in dataclasses.fields(value)}
+        return {"kind": type(value).__name__, **fields}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [describe(each) for each in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return str(value)
+    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
+
+
+def versions() -> dict[str, str]:
+    """What the numbers depend on."""
+    packages = ("imitable", "numpy", "scipy", "torch", "mujoco", "gymnasium")
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    if not path.exists():
+        return None
+    try:
+        return json.loads(path.read_text())  # type: ignore[no-any-return]
+    except ValueError as error:
+        raise ImitableError(f"{path} is damaged ({error}); give --overwrite to start the run anew") from error
+
+
+def _differences(existing: Mapping[str, Any], config: Mapping[str, Any], changed: list[str]) -> str:
+    return ", ".join(f"{name} {existing.get(name)!r} (now {config[name]!r})" for name in changed)
+
+
+def perform(
+    task: Task,
+    method: Method,
+    *,
+    seed: int,
+    folder: Path,
+    demos: Path | None = None,
+    composition: Composition = "paper",
+    overwrite: bool = False,
+    resume: bool = False,
+    watch: Callable[[float], None] = lambda share: None,
+) -> dict[str, Any]:
+    """`run`, kept on disk as it goes; interrupted and resumed, it gives the curve it would have given in one go."""
+    record, streams = RunFolder(folder), Streams.of(seed)
+    source = {"demonstrations": str(demos)} if demos else {"composition": composition}
+    learner = method.learner or task.learner
+    settings = {"settings": describe(task.settings), "learner": describe(learner)}
+    config = {"task": task.name, "method": method.name, "seed": seed, **source, **settings, "versions": versions()}
+    demonstrations = Demonstrations.load(demos) if demos else gather(task, seed=seed, composition=composition)
+    record.open(config, overwrite=overwrite, resume=resume)
+    if record.finished:
+        return record.result() or {}
+    began = time.perf_counter()
+    problem = pose(demonstrations, task.target, settings=task.settings, rng=streams.posing())
+    weights = weigh(problem, method)
+    save_scorecard(scorecard(demonstrations, problem, weights), folder / SCORES)
+    posed = time.perf_counter()
+    for measurement in learn(task, method, problem, weights, streams=streams, resume=record.snapshot()):
+        record.add(measurement)
+        watch(measurement.checkpoint.progress)
+    record.finish(
+        {
+            "tolerance": [problem.tolerance.closest, problem.tolerance.farthest],
+            "own_distances": np.percentile(problem.own_distances, [0, 50, 100]).tolist(),
+            "effective_demonstrations": effective_sample_size(weights),
+            "share_by_source": share_by_source(demonstrations, weights),
+            "seconds": {"pose": round(posed - began, 1), "learn": round(time.perf_counter() - posed, 1)},
+        }
+    )
+    return record.result() or {}
+
+
+def share_by_source(demonstrations: Demonstrations, weights: Array) -> dict[str, float]:
+    """Which share of the sampled transitions comes from each source; for reports only."""
+    mass = weights * demonstrations.lengths
+    names = sorted(set(demonstrations.sources or ()))
+    return {name: round(float(mass[demonstrations.from_source(name)].sum() / mass.sum()), 4) for name in names}

@@ -1,0 +1,5 @@
+"""Agents and their worlds, as pure functions of batches of states."""
+
+from imitable.simulators.base import Simulator
+
+__all__ = ["Simulator"]

@@ -1,0 +1,63 @@
+"""What a simulator is: pure, batch-first, nothing hidden; the same input always gives the same output."""
+
+from typing import Protocol
+
+from imitable.arrays import Array, Booleans, Generator, Integers
+
+
+class Simulator(Protocol):
+    """A target or demonstrator agent in its world; the first axis of every array is the batch."""
+
+    @property
+    def horizon(self) -> int:
+        """Steps after which an episode is cut off (a time limit, not an ending)."""
+        ...
+
+    @property
+    def action_low(self) -> Array:
+        """(action,) lowest action; `step` clips to it."""
+        ...
+
+    @property
+    def action_high(self) -> Array:
+        """(action,) highest action; `step` clips to it."""
+        ...
+
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """(observation,) the name of every observation column."""
+        ...
+
+    @property
+    def matched(self) -> Integers:
+        """Observation columns a replay must match: the distance F is measured on these."""
+        ...
+
+    @property
+    def start_key(self) -> Integers | None:
+        """Observation columns that make two starts neighbours; None: all starts are alike."""
+        ...
+
+    def initial_states(self, count: int, rng: Generator) -> Array:
+        """(N, state) fresh starts, in full simulator state."""
+        ...
+
+    def step(self, states: Array, actions: Array) -> Array:
+        """(N, state) one control step later."""
+        ...
+
+    def observe(self, states: Array) -> Array:
+        """(N, observation) what demonstrations and policies see."""
+        ...
+
+    def restore(self, observations: Array, like: Array | None = None) -> Array:
+        """(N, state) with these observations; what they do not show comes from the states `like`, or is at rest."""
+        ...
+
+    def reward(self, observations: Array, next_observations: Array) -> Array:
+        """(N,) a function of (s, s') alone, used for returns and evaluation, never shown to a learner."""
+        ...
+
+    def finished(self, states: Array) -> Booleans:
+        """(N,) whether the episode has ended here."""
+        ...

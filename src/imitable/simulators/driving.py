@@ -1,0 +1,116 @@
+"""A car that steers past an obstacle to a goal, at a low or a high speed.
+
+The geometry, the speed controller and the rewards are those of the paper's released environment, but the controller's memory is
+part of the state: there it leaked from one episode into the next.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from imitable.arrays import Array, Booleans, Generator, Integers
+
+TIMESTEP = 0.1  # s
+WORLD = np.array([30.0, 40.0])  # m, x and y
+OBSTACLE = (np.array([15.0, 17.0]), np.array([3.0, 0.5]))  # m, centre and half extents
+GOAL = (np.array([15.0, 38.0]), np.array([1.0, 1.0]))  # m
+CAR = np.array([1.0, 0.5])  # m, half length and half width
+STEERING = 0.1  # 1/m of curvature at full action: a turning radius of 10 m at any speed
+FRICTION = 0.06  # 1/s
+STRONGEST_ACCELERATION = 4.0  # m/s^2
+X, Y, VX, VY, HEADING, TURN_RATE, ACCELERATION, INTEGRAL, PREVIOUS_ERROR = range(9)
+
+
+@dataclass(frozen=True)
+class Driving:
+    """Steering is the action; a PID controller holds the forward speed.
+
+    State (9): x, y [m], vx, vy [m/s], heading [rad], turn rate [rad/s], acceleration [m/s^2], and the controller's integral and
+    previous error. Observation (7): x and y scaled to [-1, 1], velocities in units of the car's own speed, the rest as it is.
+    """
+
+    speed: float  # m/s, the only difference between the two dynamics
+    horizon: int = 300
+    action_low: Array = field(default_factory=lambda: np.array([-1.0]))
+    action_high: Array = field(default_factory=lambda: np.array([1.0]))
+    observed: tuple[str, ...] = ("x", "y", "velocity x", "velocity y", "heading", "turn rate", "acceleration")
+    # All columns, as the paper says; the raw acceleration of another speed differs by friction x speed difference.
+    matched: Integers = field(default_factory=lambda: np.arange(7))
+    start_key: Integers | None = field(default_factory=lambda: np.array([0, 1]))
+
+    def initial_states(self, count: int, rng: Generator) -> Array:
+        """Uniform over the band below the obstacle and the tapering area above it, heading for the goal's side."""
+        places = np.empty((0, 2))
+        while len(places) < count:
+            x, y = 10.0 + 10.0 * rng.random(4 * count), 2.0 + 34.0 * rng.random(4 * count)
+            aside = np.abs(x - 15.0)
+            allowed = ~((aside < 5.0) & (y > 7.0) & (y < 23.0)) & (y < 2.8 * (7.5 - aside) + 17.0)
+            places = np.concatenate([places, np.stack([x, y], axis=1)[allowed]])
+        states = np.zeros((count, 9))
+        states[:, [X, Y]] = places[:count]
+        states[:, VY] = self.speed
+        states[:, HEADING] = np.pi / 2
+        return states
+
+    def step(self, states: Array, actions: Array) -> Array:
+        x, y, vx, vy, heading, turn_rate, acceleration, integral, previous_error = states.T
+        error = 1.0 - vy / self.speed  # of the forward velocity, not of the speed
+        integral = integral + TIMESTEP * error
+        drive = 3.0 * error + integral + 6.0 * TIMESTEP * (error - previous_error)
+        speed = np.hypot(vx, vy)
+        next_turn_rate = speed * STEERING * np.clip(actions[:, 0], -1.0, 1.0)
+        next_acceleration = np.clip(drive, -STRONGEST_ACCELERATION, STRONGEST_ACCELERATION) - FRICTION * speed
+        next_heading = heading + 0.5 * TIMESTEP * (turn_rate + next_turn_rate)
+        next_speed = np.maximum(0.0, speed + 0.5 * TIMESTEP * (acceleration + next_acceleration))
+        middle_speed, middle_heading = (speed + next_speed) / 2, (heading + next_heading) / 2
+        next_vx, next_vy = middle_speed * np.cos(middle_heading), middle_speed * np.sin(middle_heading)
+        next_x, next_y = x + 0.5 * TIMESTEP * (vx + next_vx), y + 0.5 * TIMESTEP * (vy + next_vy)
+        moved = (next_x, next_y, next_vx, next_vy, next_heading, next_turn_rate, next_acceleration, integral, error)
+        return np.stack(moved, axis=1)
+
+    def observe(self, states: Array) -> Array:
+        observations = states[:, :INTEGRAL].copy()
+        observations[:, [X, Y]] = 2.0 * (states[:, [X, Y]] / WORLD - 0.5)
+        observations[:, [VX, VY]] /= self.speed
+        return observations
+
+    def restore(self, observations: Array, like: Array | None = None) -> Array:
+        states = np.zeros((len(observations), 9))
+        states[:, :INTEGRAL] = observations
+        states[:, [X, Y]] = (observations[:, [X, Y]] / 2.0 + 0.5) * WORLD
+        states[:, [VX, VY]] *= self.speed
+        if like is None:
+            states[:, PREVIOUS_ERROR] = 1.0 - observations[:, VY]  # no derivative kick at the first step
+        else:
+            states[:, INTEGRAL:] = like[:, INTEGRAL:]
+        return states
+
+    def reward(self, observations: Array, next_observations: Array) -> Array:  # noqa: ARG002
+        places, heading = (next_observations[:, [X, Y]] / 2.0 + 0.5) * WORLD, next_observations[:, HEADING]
+        touching_goal, touching_obstacle = touches(places, heading, *GOAL), touches(places, heading, *OBSTACLE)
+        return -1.0 + 100.0 * touching_goal - 1000.0 * touching_obstacle - 10000.0 * outside(places)
+
+    def finished(self, states: Array) -> Booleans:
+        places = states[:, [X, Y]]
+        return outside(places) | touches(places, states[:, HEADING], *GOAL)
+
+
+def outside(places: Array) -> Booleans:
+    """(N,) whether the car's centre has left the map."""
+    return np.asarray(((places < 0.0) | (places > WORLD)).any(axis=1))
+
+
+def touches(places: Array, headings: Array, centre: Array, half_extents: Array) -> Booleans:
+    """(N,) whether the car's rectangle meets an axis-aligned one, by the separating-axis theorem."""
+    offsets = places - centre
+    along = np.stack([np.cos(headings), np.sin(headings)], axis=1)
+    across = np.stack([-along[:, 1], along[:, 0]], axis=1)
+    reach_of_car = np.abs(along) * CAR[0] + np.abs(across) * CAR[1]
+    apart = (np.abs(offsets) > half_extents + reach_of_car).any(axis=1)
+    for axis, half in ((along, CAR[0]), (across, CAR[1])):
+        apart |= np.abs((offsets * axis).sum(axis=1)) > half + (np.abs(axis) * half_extents).sum(axis=1)
+    return ~apart
+
+
+SLOW = Driving(speed=3.0)
+FAST = Driving(speed=9.0)

@@ -1,0 +1,78 @@
+"""An arm of one joint and one link that reaches for a goal, and can turn in one direction only."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from imitable.arrays import Array, Booleans, Generator, Integers
+from imitable.simulators import _mujoco
+
+REACH = 0.21  # m, hinge to fingertip
+FARTHEST = 2.35619445  # rad, 135 degrees
+FRAME_SKIP = 2  # 0.02 s per control step
+ANGLE, VELOCITY = 0, 1
+GOAL = slice(3, 5)
+
+
+@dataclass(frozen=True)
+class Reacher:
+    """Torque is two-sided, the joint's range is one-sided.
+
+    State (5): angle [rad], velocity [rad/s], solver warm start, goal x, y [m]. Observation (7): cosine and sine of the angle,
+    goal x, y, velocity, fingertip minus goal x, y. The released environment keeps a second joint locked within 0.0001 rad; the
+    paper's arm has one joint, and so has ours, with the same inertia.
+    """
+
+    lowest: float  # rad
+    highest: float  # rad
+    rectangular_goals: bool = False  # the released code's goals: a rectangle on either side instead of the paper's triangles
+    horizon: int = 50
+    action_low: Array = field(default_factory=lambda: np.array([-1.0]))
+    action_high: Array = field(default_factory=lambda: np.array([1.0]))
+    observed: tuple[str, ...] = ("cos", "sin", "goal x", "goal y", "velocity", "offset x", "offset y")
+    # Where the arm is: goals match by construction, and velocities [rad/s] would drown the angle.
+    matched: Integers = field(default_factory=lambda: np.array([0, 1]))
+    start_key: Integers | None = field(default_factory=lambda: np.array([2, 3]))
+
+    @property
+    def physics(self) -> _mujoco.Physics:
+        return _mujoco.load("reacher", frame_skip=FRAME_SKIP, ranges=(("shoulder", self.lowest, self.highest),))
+
+    def initial_states(self, count: int, rng: Generator) -> Array:
+        states = np.zeros((count, 5))
+        states[:, VELOCITY] = rng.uniform(-0.005, 0.005, count)
+        side = rng.choice([-1.0, 1.0], count)
+        if self.rectangular_goals:
+            across, distance = rng.uniform(-0.1, 0.1, count), rng.uniform(0.1, 0.2, count)
+        else:  # two triangles with their apex at the hinge, 2 arctan(1/2) wide
+            distance = 0.2 * np.sqrt(rng.random(count))
+            across = rng.uniform(-0.5, 0.5, count) * distance
+        states[:, GOAL] = np.stack([across, side * distance], axis=1)
+        return states
+
+    def step(self, states: Array, actions: Array) -> Array:
+        moved = self.physics.step(states[:, : GOAL.start], np.clip(actions, self.action_low, self.action_high))
+        return np.concatenate([moved, states[:, GOAL]], axis=1)
+
+    def observe(self, states: Array) -> Array:
+        heading = np.stack([np.cos(states[:, ANGLE]), np.sin(states[:, ANGLE])], axis=1)
+        goals = states[:, GOAL]
+        return np.concatenate([heading, goals, states[:, [VELOCITY]], REACH * heading - goals], axis=1)
+
+    def restore(self, observations: Array, like: Array | None = None) -> Array:
+        states = np.zeros((len(observations), 5)) if like is None else like.copy()
+        states[:, ANGLE] = np.arctan2(observations[:, 1], observations[:, 0])
+        states[:, VELOCITY] = observations[:, 4]
+        states[:, GOAL] = observations[:, 2:4]
+        return states
+
+    def reward(self, observations: Array, next_observations: Array) -> Array:  # noqa: ARG002
+        # Measured before the step, as in the paper's evaluation, so that returns compare with its table.
+        return -10.0 * np.hypot(observations[:, 5], observations[:, 6])
+
+    def finished(self, states: Array) -> Booleans:
+        return np.zeros(len(states), dtype=bool)
+
+
+CLOCKWISE = Reacher(lowest=-FARTHEST, highest=0.0)
+COUNTER_CLOCKWISE = Reacher(lowest=0.0, highest=FARTHEST)

@@ -1,0 +1,120 @@
+"""The tasks that come with the package: data only. `run` takes any `Task`, registered or not."""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from imitable.demonstrations import Mixture
+from imitable.errors import ImitableError, unknown_name
+from imitable.experts import Cast, Schooling, Shipped, drive
+from imitable.learners import Cloning, Gail, Learner
+from imitable.problem import Settings
+from imitable.simulators import Simulator, driving, reacher
+
+
+@dataclass(frozen=True)
+class Task:
+    """A target agent, who demonstrates for it, the numbers of the method, and the imitation learner that suits it."""
+
+    name: str
+    cast: Cast
+    settings: Settings
+    learner: Learner
+
+    @property
+    def target(self) -> Simulator:
+        return self.cast.target
+
+
+@dataclass(frozen=True)
+class Pupil:
+    """An agent whose shipped policies are trained, by `imitable expert`."""
+
+    simulator: Simulator
+    optimal: Schooling | None  # None: hand-made
+    suboptimal: Schooling  # the paper's ten epochs of reinforcement learning
+
+
+def _reacher(name: str, target: Simulator, other: str, demonstrator: Simulator, *, radius: float) -> Task:
+    cast = Cast(
+        target,
+        demonstrator,
+        optimal=Shipped(f"reacher-{name}-optimal"),
+        suboptimal=Shipped(f"reacher-{name}-suboptimal", sampled=True),
+        other=Shipped(f"reacher-{other}-optimal"),
+        mixture=Mixture(optimal=0.05, suboptimal=0.90, other_dynamics=0.05),
+    )
+    return Task(f"reacher/{name}", cast, Settings(noise=0.001, sigma=50.0, radius=radius, exploration=1000), Gail())
+
+
+def _driving(name: str, target: Simulator, demonstrator: Simulator) -> Task:
+    cast = Cast(
+        target,
+        demonstrator,
+        optimal=drive,
+        suboptimal=Shipped(f"driving-{name}-suboptimal", sampled=True),
+        other=drive,
+        mixture=Mixture(optimal=0.30, suboptimal=0.60, other_dynamics=0.10),
+    )
+    return Task(f"driving/{name}", cast, Settings(noise=0.001, sigma=100.0, radius=0.1, exploration=400), Cloning())
+
+
+TASKS: dict[str, Task] = {
+    task.name: task
+    for task in (
+        _reacher("clockwise", reacher.CLOCKWISE, "counter-clockwise", reacher.COUNTER_CLOCKWISE, radius=0.1),
+        _reacher("counter-clockwise", reacher.COUNTER_CLOCKWISE, "clockwise", reacher.CLOCKWISE, radius=0.02),
+        _driving("slow", driving.SLOW, driving.FAST),
+        _driving("fast", driving.FAST, driving.SLOW),
+    )
+}
+
+# The released Reacher trains on -distance - |a|^2 and evaluates -10 x distance. Its control cost keeps the ten-epoch policies near
+# their random start; the optimal ones train on what is evaluated.
+_REACHER = {"optimal": Schooling(rounds=800), "suboptimal": Schooling(rounds=10, reward_scale=0.1, control_cost=1.0)}
+_DRIVING = {"optimal": None, "suboptimal": Schooling(rounds=10)}
+PUPILS: dict[str, Pupil] = {
+    name: Pupil(task.target, **(_REACHER if name.startswith("reacher/") else _DRIVING)) for name, task in TASKS.items()
+}
+
+
+def find_task(name: str) -> Task:
+    """The registered task of this name."""
+    if name not in TASKS:
+        raise unknown_name("task", name, TASKS)
+    return TASKS[name]
+
+
+def adjusted(task: Task, assignments: Sequence[str]) -> Task:
+    """The task with numbers of its settings or its learner replaced, each given as `name=value` or `part.name=value`."""
+    for assignment in assignments:
+        path, separator, text = assignment.partition("=")
+        if not separator:
+            raise ImitableError(f"{assignment!r} is not of the form name=value, such as sigma=20")
+        owners = {"settings": task.settings, "learner": task.learner}
+        owner = next((name for name, value in owners.items() if path.split(".")[0] in _fields(value)), None)
+        if owner is None:
+            known = [name for value in owners.values() for name in _fields(value)]
+            raise unknown_name("setting", path, known)
+        task = dataclasses.replace(task, **{owner: _assigned(owners[owner], path.split("."), text)})
+    return task
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+
+
+def _assigned(value: Any, path: list[str], text: str) -> Any:
+    """A copy of a dataclass with the field at `path` read from text, in the type it has."""
+    name, *rest = path
+    if not dataclasses.is_dataclass(value) or name not in _fields(value):
+        raise unknown_name("setting", name, _fields(value) if dataclasses.is_dataclass(value) else [])
+    old = _fields(value)[name]
+    if rest:
+        return dataclasses.replace(value, **{name: _assigned(old, rest, text)})
+    try:
+        new = tuple(int(part) for part in text.split(",")) if isinstance(old, tuple) else type(old)(text)
+    except (TypeError, ValueError):
+        raise ImitableError(f"{name}={text!r} is not a {type(old).__name__}; it is now {old!r}") from None
+    return dataclasses.replace(value, **{name: new})
