@@ -3,7 +3,7 @@
 import ctypes
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -230,6 +230,16 @@ def expert(
         print(f"{task} {quality}: mean return {record['mean_return']:.2f}, sampled {record['sampled_return']:.2f}")
 
 
+@app.command
+def demo(*, output: Output = Path("demo"), seed: Seed = 0) -> None:
+    """Learn to drive from good, bad and impossible demonstrations: trusting all of them, and trusting the right ones."""
+    from imitable.report.demo import demonstrate_package
+
+    found = demonstrate_package(output, seed=seed, progress=_progress)
+    _print_table(found.header, list(found.rows))
+    print(f"\nwhat was rejected and why: {found.rejected}\nhow both policies drive:    {found.paths}")
+
+
 def main() -> None:
     """Run a command; a user's mistake ends in one line, not in a traceback."""
     _prepare_process()
@@ -282,7 +292,7 @@ class _progress:  # noqa: N801
         self.bar.stop()
 
 
-def _print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+def _print_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
     for row in [header, tuple("-" * width for width in widths), *rows]:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -67,8 +68,8 @@ class Demonstrations:
                 f"demonstration {demo} has {self.states[row, column]} in column {column} of its state {row - self.starts[demo]} "
                 f"({len(np.unique(bad[:, 0]))} such rows in all); repair or drop it"
             )
-        if (bad := np.flatnonzero(~np.isfinite(self.returns))).size:
-            raise ImitableError(f"demonstration {bad[0]} has return {self.returns[bad[0]]}; repair or drop it")
+        if (worthless := np.flatnonzero(~np.isfinite(self.returns))).size:
+            raise ImitableError(f"demonstration {worthless[0]} has return {self.returns[worthless[0]]}; repair or drop it")
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -123,11 +124,11 @@ class Demonstrations:
 
     def save(self, path: Path | str) -> None:
         """Write a plain `.npz`: states, lengths, returns and, where known, sources."""
-        arrays = {"states": self.states, "lengths": self.lengths, "returns": self.returns}
+        arrays: dict[str, Any] = {"states": self.states, "lengths": self.lengths, "returns": self.returns}
         if self.sources is not None:
             arrays["sources"] = np.array(self.sources)
         buffer = BytesIO()
-        np.savez_compressed(buffer, **arrays)
+        np.savez_compressed(buffer, allow_pickle=False, **arrays)
         write_atomically(Path(path), buffer.getvalue())
 
     @classmethod
@@ -226,6 +227,6 @@ def _protected(name: str, values: ArrayLike, kind: type) -> Array:
         raise ImitableError(f"{name} must hold whole numbers, got {given[given != np.round(given)][0]}")
     if given.dtype == kind and not given.flags.writeable and given.base is None:
         return given
-    copy = np.array(given, dtype=kind)
+    copy: Array = np.array(given, dtype=kind)
     copy.flags.writeable = False
     return copy

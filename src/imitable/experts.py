@@ -80,7 +80,7 @@ def _shipped(name: str) -> Policy:
     return Policy.load(SHIPPED / f"{name}.safetensors")
 
 
-def drive(observations: Array, rng: Generator) -> Array:  # noqa: ARG001
+def drive(observations: Array, rng: Generator) -> Array:
     """A hand-made driver, at any speed: point at a place beside the obstacle, then at the goal."""
     (x, y), heading = ((observations[:, :2] / 2 + 0.5) * WORLD).T, observations[:, HEADING]
     (obstacle_x, obstacle_y), (goal_x, goal_y) = OBSTACLE[0], GOAL[0]
@@ -94,7 +94,7 @@ def drive(observations: Array, rng: Generator) -> Array:  # noqa: ARG001
     # Steering by the bearing turns hard first and then runs straight. A pursuit along arcs would steer as it steered before all the
     # way, and whoever clones it learns just that: to repeat the last action, which the turn rate gives away.
     bearing = np.arctan2(aim_y - y, aim_x - x) - heading
-    return np.clip(STEERING_GAIN * bearing, -1.0, 1.0)[:, None]
+    return np.asarray(np.clip(STEERING_GAIN * bearing, -1.0, 1.0)[:, None])
 
 
 @dataclass(frozen=True)
@@ -151,8 +151,9 @@ def train_and_keep(
     best: tuple[int, Graduate] | None = None
     for number, seed in enumerate(seeds):
         graduate = None
-        for share, graduate in school(simulator, schooling, seed=seed):
+        for share, outcome in school(simulator, schooling, seed=seed):
             watch((number + share) / len(seeds))
+            graduate = outcome
         assert graduate is not None
         if best is None or graduate.mean_return > best[1].mean_return:
             best = seed, graduate

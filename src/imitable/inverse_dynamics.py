@@ -54,7 +54,7 @@ class LearnedInverseDynamics:
         scaled = torch.from_numpy(((inputs - self.centre) / self.scale).astype(np.float32))
         with torch.inference_mode():
             actions = self.network(scaled).numpy()
-        return np.clip(actions.astype(np.float64), self.low, self.high)
+        return np.asarray(np.clip(actions.astype(np.float64), self.low, self.high))
 
 
 def explore(target: Simulator, *, count: int, rng: Generator) -> Episodes:
@@ -137,7 +137,7 @@ def regress(
         rows = torch.from_numpy(rng.integers(len(inputs), size=batch))
         loss = nn.functional.smooth_l1_loss(network(x[rows]), y[rows])
         optimiser.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         schedule.step()
         if update % 100 == 0:

@@ -95,7 +95,7 @@ class Mlp:
 
     def _slopes(self, value: Float32) -> Float32:
         if self.activation == "relu":
-            return (value > 0).astype(np.float32)
+            return np.asarray(value > 0, np.float32)
         slopes = value * value
         return np.subtract(1.0, slopes, out=slopes)
 
@@ -150,7 +150,7 @@ class Policy:
     def sample(self, observations: Array, rng: Generator) -> Array:
         """(N, action) actions drawn around the mean, not clipped: the simulator does that."""
         mean = self.mean(self.inputs(observations))
-        return mean + np.exp(self.log_spread) * rng.standard_normal(mean.shape, np.float32)  # type: ignore[return-value]
+        return (mean + np.exp(self.log_spread) * rng.standard_normal(mean.shape, np.float32)).astype(np.float64)
 
     def inputs(self, observations: Array) -> Float32:
         return ((observations - self.centre) / self.scale).astype(np.float32)

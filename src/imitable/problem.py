@@ -74,7 +74,7 @@ def pose(
 def step_scale(exploration: Episodes) -> Array:
     """(observation,) standard deviation of one-step changes."""
     rows, states = exploration.trajectories.transition_rows, exploration.trajectories.states
-    return (states[rows + 1] - states[rows]).std(axis=0)
+    return np.asarray((states[rows + 1] - states[rows]).std(axis=0))
 
 
 def measure_tolerance(

@@ -142,7 +142,10 @@ class Trpo:
         policy = Policy(
             network,
             network.initial(rng),
-            *(each.astype(np.float32) for each in (centre, scale, simulator.action_low, simulator.action_high)),
+            centre=centre.astype(np.float32),
+            scale=scale.astype(np.float32),
+            low=simulator.action_low.astype(np.float32),
+            high=simulator.action_high.astype(np.float32),
             log_spread=np.full(outputs, np.log(self.spread), np.float32),
         )
         return Agent(policy, critic.initial(rng), Adam.fresh(critic.size, rate=self.value_rate))
@@ -213,7 +216,7 @@ def trust_region_step(
         moved = network.tangent(policy.parameters, sampled, direction[: network.size])
         through_mean = network.backward(policy.parameters, sampled, moved * precision)
         through_spread = 2 * direction[network.size :]
-        return np.concatenate([through_mean, through_spread]) + np.float32(settings.damping) * direction
+        return np.asarray(np.concatenate([through_mean, through_spread]) + np.float32(settings.damping) * direction)
 
     direction = conjugate_gradient(fisher_product, gradient, iterations=settings.conjugate_iterations)
     curvature = float(direction @ fisher_product(direction))
@@ -251,7 +254,7 @@ def conjugate_gradient(product: Callable[[Float32], Float32], target: Float32, *
         solution += stride * direction
         residual -= stride * image
         size, previous = residual @ residual, size
-        direction = residual + (size / previous) * direction
+        direction = residual + np.float32(size / previous) * direction
     return solution
 
 

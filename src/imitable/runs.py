@@ -95,7 +95,7 @@ class RunFolder:
         write_json(self.path / CURVE, {"checkpoints": [*before, point]})
         checkpoint.policy.save(self.path / POLICY)
         buffer = BytesIO()
-        np.savez(buffer, **checkpoint.snapshot)
+        np.savez(buffer, allow_pickle=False, **dict(checkpoint.snapshot))
         write_atomically(self.path / SNAPSHOT, buffer.getvalue())
 
     def finish(self, summary: Mapping[str, Any]) -> None:

@@ -25,7 +25,7 @@ class TransitionSampler:
     def cumulative(self) -> Array:
         """(transition,) running sum of p_w, ending at exactly 1."""
         mass = np.cumsum(np.repeat(self.weights, self.demonstrations.lengths))
-        return mass / mass[-1]
+        return np.asarray(mass / mass[-1])
 
     def pick(self, count: int, rng: Generator) -> Integers:
         """(count,) numbers of transitions."""

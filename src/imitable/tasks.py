@@ -10,6 +10,7 @@ from imitable.errors import ImitableError, unknown_name
 from imitable.experts import Cast, Schooling, Shipped, drive
 from imitable.learners import Cloning, Gail, Learner
 from imitable.problem import Settings
+from imitable.reinforcement import Trpo
 from imitable.simulators import Simulator, driving, reacher
 
 
@@ -36,7 +37,15 @@ class Pupil:
     suboptimal: Schooling  # the paper's ten epochs of reinforcement learning
 
 
-def _reacher(name: str, target: Simulator, other: str, demonstrator: Simulator, *, radius: float) -> Task:
+# The paper's sigma (50) and radii (0.1, 0.02 m) leave 7 % of the samples to the optimal demonstrations of its own mixture; these
+# were tuned on clockwise with other seeds than the results use, and kept for counter-clockwise. See docs/results.md.
+REACHER_SETTINGS = Settings(noise=0.001, sigma=10.0, radius=0.05, exploration=1000)
+REACHER_LEARNER = Gail(
+    rounds=800, discriminator_steps=2, trpo=Trpo(batch=2500, largest_divergence=0.02, value_passes=2), checkpoint_every=40
+)
+
+
+def _reacher(name: str, target: Simulator, other: str, demonstrator: Simulator) -> Task:
     cast = Cast(
         target,
         demonstrator,
@@ -45,7 +54,7 @@ def _reacher(name: str, target: Simulator, other: str, demonstrator: Simulator, 
         other=Shipped(f"reacher-{other}-optimal"),
         mixture=Mixture(optimal=0.05, suboptimal=0.90, other_dynamics=0.05),
     )
-    return Task(f"reacher/{name}", cast, Settings(noise=0.001, sigma=50.0, radius=radius, exploration=1000), Gail())
+    return Task(f"reacher/{name}", cast, REACHER_SETTINGS, REACHER_LEARNER)
 
 
 def _driving(name: str, target: Simulator, demonstrator: Simulator) -> Task:
@@ -63,8 +72,8 @@ def _driving(name: str, target: Simulator, demonstrator: Simulator) -> Task:
 TASKS: dict[str, Task] = {
     task.name: task
     for task in (
-        _reacher("clockwise", reacher.CLOCKWISE, "counter-clockwise", reacher.COUNTER_CLOCKWISE, radius=0.1),
-        _reacher("counter-clockwise", reacher.COUNTER_CLOCKWISE, "clockwise", reacher.CLOCKWISE, radius=0.02),
+        _reacher("clockwise", reacher.CLOCKWISE, "counter-clockwise", reacher.COUNTER_CLOCKWISE),
+        _reacher("counter-clockwise", reacher.COUNTER_CLOCKWISE, "clockwise", reacher.CLOCKWISE),
         _driving("slow", driving.SLOW, driving.FAST),
         _driving("fast", driving.FAST, driving.SLOW),
     )
@@ -108,8 +117,8 @@ def _fields(value: Any) -> dict[str, Any]:
 def _assigned(value: Any, path: list[str], text: str) -> Any:
     """A copy of a dataclass with the field at `path` read from text, in the type it has."""
     name, *rest = path
-    if not dataclasses.is_dataclass(value) or name not in _fields(value):
-        raise unknown_name("setting", name, _fields(value) if dataclasses.is_dataclass(value) else [])
+    if not hasattr(value, name):
+        raise unknown_name("setting", name, _fields(value))
     old = _fields(value)[name]
     if rest:
         return dataclasses.replace(value, **{name: _assigned(old, rest, text)})

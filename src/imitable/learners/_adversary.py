@@ -33,7 +33,7 @@ class Adversary:
         """One full-batch step, in place, of cross-entropy with label 1 for the agent and 0 for demonstrations."""
         inputs = np.concatenate([agent, demonstrated])
         values = self.network.forward(parameters, inputs)
-        probabilities = 1 / (1 + np.exp(-np.clip(values[-1], -30, 30)))
+        probabilities = (1 / (1 + np.exp(-np.clip(values[-1], -30, 30)))).astype(np.float32)
         slopes = probabilities.copy()
         slopes[: len(agent)] -= 1
         slopes[: len(agent)] /= len(agent)

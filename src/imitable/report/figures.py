@@ -1,6 +1,293 @@
-"""Pictures of scores and policies."""
+"""Pictures of scores, learned paths and learning curves. Matplotlib is imported when a picture is drawn, and nothing global is touched."""
 
+from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from imitable.arrays import Array, Booleans, Integers
+from imitable.demonstrations import OPTIMAL, OTHER_DYNAMICS, SUBOPTIMAL, Demonstrations
+from imitable.files import write_atomically
+from imitable.problem import Tolerance
+from imitable.scorecard import Columns
+from imitable.scores.feasibility import ramp_down
+from imitable.simulators import driving
+
+LEAST_WEIGHT = 0.05  # from which on a demonstration counts as kept
+KEPT, INFEASIBLE, WORSE = REASONS = ("kept", "the target cannot follow it", "worse than another from nearby")
+REASON_COLOURS = {KEPT: "#2a9d6f", INFEASIBLE: "#c8553d", WORSE: "#b9b4a7"}
+SOURCE_STYLES = {OPTIMAL: ("#0b5d8c", "o"), SUBOPTIMAL: ("#e39a1f", "s"), OTHER_DYNAMICS: ("#8e3b8a", "^")}
+OTHER_STYLES = (("#3b7dd8", "o"), ("#d1495b", "s"), ("#5d8a3a", "^"), ("#7a6ff0", "D"), ("#8c6d31", "v"), ("#444444", "P"))
+
+REACHED, COLLIDED, LEFT, LATE = OUTCOMES = ("reached the goal", "hit the obstacle", "left the map", "out of time")
+OUTCOME_COLOURS = {REACHED: "#2a9d6f", COLLIDED: "#e39a1f", LEFT: "#c8553d", LATE: "#6d7a88"}
+INK, FAINT = "#222222", "#8a8a8a"
 
 
-def draw_scores(card, tolerance, path: Path) -> None: ...
+def verdicts(card: Columns) -> Integers:
+    """(demo,) the number in REASONS that says what became of each demonstration."""
+    rejected = np.where(card["feasibility"] > 0, REASONS.index(WORSE), REASONS.index(INFEASIBLE))
+    return np.where(card["weight"] > LEAST_WEIGHT, REASONS.index(KEPT), rejected)
+
+
+def draw_scores(card: Columns, tolerance: Tolerance, path: Path) -> None:
+    """What was rejected and why: every demonstration by how far the target strays and how much return it lacks; counts by source."""
+    from matplotlib.figure import Figure
+
+    sources, verdict = _ordered_sources(card["source"]), verdicts(card)
+    kept, count = int((verdict == REASONS.index(KEPT)).sum()), len(verdict)
+    figure = Figure(figsize=(12.6, 5.4 + 0.25 * max(len(sources) - 4, 0)), layout="constrained", facecolor="white")
+    left, right = figure.subplots(1, 2, width_ratios=(1.85, 1))
+    title = f"{kept} of {count} demonstration{'s' if count > 1 else ''} kept"
+    figure.suptitle(title, fontsize=15, color=INK, fontweight="bold", x=0.008, ha="left")
+    _draw_clouds(left, card, tolerance, sources, verdict)
+    _draw_counts(right, card["source"], sources, verdict)
+    _write(figure, path)
+
+
+def _ordered_sources(labels: "np.ndarray[Any, Any]") -> list[str]:
+    """The paper's sources in their own order, then any others."""
+    present = {str(label) for label in labels}
+    return [name for name in SOURCE_STYLES if name in present] + sorted(present - set(SOURCE_STYLES))
+
+
+def _style(source: str, sources: Sequence[str]) -> tuple[str, str]:
+    strangers = [name for name in sources if name not in SOURCE_STYLES]
+    return SOURCE_STYLES.get(source) or OTHER_STYLES[strangers.index(source) % len(OTHER_STYLES)]
+
+
+def _draw_clouds(axes: Any, card: Columns, tolerance: Tolerance, sources: Sequence[str], verdict: Integers) -> None:
+    """Every demonstration, on the regions that decide about it."""
+    lowest_shown = 1e-3 * tolerance.farthest  # a perfect replay has distance 0, which a logarithm cannot show
+    distances = np.maximum(card["distance"], lowest_shown)
+    gaps = np.minimum(card["return"] - card["rectified_return"], 0.0)
+    sigma = _sigma(card)
+    left, right = 0.6 * min(distances.min(), max(tolerance.closest, lowest_shown)), 2.2 * max(distances.max(), tolerance.farthest)
+    bottom, top = 3.0 * min(gaps.min(), -6 * sigma), 0.04 * sigma
+    axes.set_xscale("log")
+    axes.set_yscale("symlog", linthresh=sigma / 10, linscale=1.0)
+    axes.set_xlim(left, right)
+    axes.set_ylim(bottom, top)
+
+    reach = np.geomspace(left, tolerance.farthest, 300)
+    edge = np.maximum(_edge(reach, tolerance, sigma), bottom)
+    axes.fill_between(reach, bottom, top, color=REASON_COLOURS[WORSE], alpha=0.22, lw=0, zorder=0)
+    axes.fill_between(reach, edge, top, where=edge < top, color="white", lw=0, zorder=0.1)
+    axes.fill_between(reach, edge, top, where=edge < top, color=REASON_COLOURS[KEPT], alpha=0.20, lw=0, zorder=0.2)
+    axes.axvspan(tolerance.farthest, right, color=REASON_COLOURS[INFEASIBLE], alpha=0.13, lw=0, zorder=0)
+    axes.axvspan(
+        max(tolerance.closest, left), tolerance.farthest, facecolor="none", edgecolor=INK, alpha=0.07, hatch="//", lw=0, zorder=0.3
+    )
+    for value, name in ((tolerance.closest, "$d_{min}$"), (tolerance.farthest, "$d_{max}$")):
+        if value > left:
+            axes.axvline(value, color=INK, lw=0.8, ls=(0, (4, 3)), alpha=0.7, zorder=1)
+            frame = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
+            axes.annotate(name, (value, 1), (0, 3), **frame, ha="center", va="bottom", color=INK, fontsize=11)
+
+    dot = 16 if len(gaps) > 200 else 36
+    for source in sources:
+        colour, marker = _style(source, sources)
+        for chosen, alpha, size in ((verdict != 0, 0.55, dot), (verdict == 0, 0.8, 1.4 * dot)):
+            mine = (card["source"] == source) & chosen
+            axes.scatter(distances[mine], gaps[mine], s=size, c=colour, marker=marker, alpha=alpha, lw=0.3, edgecolors="white", zorder=3)
+    _label_regions(axes, tolerance, float(edge[0]))
+    axes.set_xlabel("replay distance: how far the target strays from the demonstration when it follows it", fontsize=10.5, color=INK)
+    axes.set_ylabel("return, compared with the best feasible one from nearby", fontsize=10.5, color=INK)
+    axes.set_title("Every demonstration, coloured by source, and why it stays or goes", fontsize=11.5, loc="left", color=INK, pad=20)
+    _tidy(axes)
+    axes.axhline(0, color=INK, lw=0.6, alpha=0.4, zorder=1)
+    axes.yaxis.set_major_locator(_decades(sigma, bottom))
+    axes.yaxis.set_minor_locator(_fixed([]))
+    axes.yaxis.set_major_formatter("{x:,.0f}" if sigma >= 10 else "{x:g}")
+
+
+def _sigma(card: Columns) -> float:
+    """The sigma that made these optimalities; where all of them are 0 or 1, one that would have made them too."""
+    gaps, optimality = np.abs(card["return"] - card["rectified_return"]), card["optimality"]
+    telling = (optimality > 1e-12) & (optimality < 1 - 1e-9)
+    if telling.any():
+        return float(np.median(gaps[telling] / np.sqrt(-2 * np.log(optimality[telling]))))
+    return float(gaps[optimality < 0.5].min()) / 20 if (optimality < 0.5).any() else 1.0
+
+
+def _edge(distances: Array, tolerance: Tolerance, sigma: float) -> Array:
+    """The gap below which feasibility times optimality is no longer worth keeping, at each distance."""
+    needed = LEAST_WEIGHT / np.maximum(ramp_down(distances, tolerance), 1e-12)
+    return np.where(needed < 1, -sigma * np.sqrt(-2 * np.log(np.minimum(needed, 1.0))), np.inf)
+
+
+def _label_regions(axes: Any, tolerance: Tolerance, edge: float) -> None:
+    """Names of the regions, inside them: where the three meet, at their left ends."""
+    style = {
+        "xycoords": "axes fraction",
+        "textcoords": "offset points",
+        "fontsize": 11,
+        "fontweight": "bold",
+        "style": "italic",
+        "zorder": 4,
+    }
+    limit, height = (axes.transData + axes.transAxes.inverted()).transform((tolerance.farthest, edge))
+    axes.annotate(KEPT, (0, height), (8, 6), va="bottom", color="#14694a", **style)
+    axes.annotate("worse than another\nfrom nearby", (0, height), (8, -6), va="top", color="#6b6557", **style)
+    axes.annotate("the target\ncannot follow it", (limit, height), (8, -6), va="top", color="#96331f", **style)
+
+
+def _decades(sigma: float, bottom: float) -> Any:
+    """Ticks at 0 and at powers of ten from a tenth of sigma or so on."""
+    first, last = int(np.ceil(np.log10(sigma / 10) - 1e-9)), int(np.floor(np.log10(-bottom)))
+    powers = [-(10.0**power) for power in range(first, last + 1)]
+    return _fixed([0.0, *(powers or [-sigma])])
+
+
+def _fixed(places: Sequence[float]) -> Any:
+    from matplotlib.ticker import FixedLocator
+
+    return FixedLocator(list(places))
+
+
+def _draw_counts(axes: Any, labels: "np.ndarray[Any, Any]", sources: Sequence[str], verdict: Integers) -> None:
+    """Stacked bars: what became of the demonstrations of each source."""
+    rows = np.arange(len(sources))[::-1]
+    starts = np.zeros(len(sources))
+    most = max(int((labels == source).sum()) for source in sources)
+    for number, reason in enumerate(REASONS):
+        counts = np.array([int(((labels == source) & (verdict == number)).sum()) for source in sources])
+        axes.barh(rows, counts, left=starts, height=0.58, color=REASON_COLOURS[reason], label=reason)
+        for row, start, count in zip(rows, starts, counts, strict=True):
+            if count >= 0.06 * most:
+                axes.text(start + count / 2, row, str(count), ha="center", va="center", color="white", fontsize=10, fontweight="bold")
+        starts += counts
+    for row, total in zip(rows, starts, strict=True):
+        axes.text(total + 0.015 * most, row, f"{int(total)}", va="center", color=FAINT, fontsize=10)
+    for row, source in zip(rows, sources, strict=True):  # the key to the other panel's colours
+        colour, marker = _style(source, sources)
+        axes.plot(-0.035, row, marker, color=colour, ms=7, transform=axes.get_yaxis_transform(), clip_on=False)
+    axes.set_yticks(rows, sources)
+    axes.set_xlim(0, 1.12 * most)
+    spare, legend = max(3 - len(sources), 0) / 2, max(0.36 * len(sources), 1.0)
+    axes.set_ylim(-0.6 - spare, len(sources) - 0.5 + spare + legend)
+    axes.set_xlabel("demonstrations", fontsize=10.5, color=INK)
+    axes.xaxis.set_major_locator(_whole_numbers())
+    axes.set_title("What became of them, by source", fontsize=11.5, loc="left", color=INK, pad=20)
+    axes.legend(loc="upper right", frameon=False, fontsize=10)
+    _tidy(axes)
+    axes.tick_params(axis="y", length=0, pad=22, labelsize=11)
+    axes.spines["left"].set_visible(False)
+
+
+def _whole_numbers() -> Any:
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(nbins=5, integer=True)
+
+
+def driving_outcomes(trajectories: Demonstrations) -> Integers:
+    """(episode,) the number in OUTCOMES that says how each drive ended; one that touched the obstacle did not succeed."""
+    ends = trajectories.starts + trajectories.lengths
+    places, headings = _places(trajectories.states), trajectories.states[:, driving.HEADING]
+    crashing = driving.touches(places, headings, *driving.OBSTACLE)
+    crashing[trajectories.starts] = False  # rewards count from the first step on
+    crashed = np.logical_or.reduceat(crashing, trajectories.starts)
+    last_places, last_headings = places[ends], headings[ends]
+    conditions: list[Booleans] = [driving.outside(last_places), crashed, driving.touches(last_places, last_headings, *driving.GOAL)]
+    return np.select(conditions, [OUTCOMES.index(LEFT), OUTCOMES.index(COLLIDED), OUTCOMES.index(REACHED)], OUTCOMES.index(LATE))
+
+
+def _places(states: Array) -> Array:
+    return np.asarray((states[:, :2] / 2 + 0.5) * driving.WORLD)
+
+
+def draw_paths(drives: Mapping[str, Demonstrations], path: Path, *, shown: int = 60) -> None:
+    """Drives of several policies on the same starts, side by side; at most `shown` paths each, while the titles count them all."""
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
+
+    figure = Figure(figsize=(4.3 * len(drives) + 0.4, 6.7), layout="constrained", facecolor="white")
+    panels = figure.subplots(1, len(drives), squeeze=False, sharey=True)[0]
+    seen: set[int] = set()
+    for axes, (name, trajectories) in zip(panels, drives.items(), strict=True):
+        outcomes = driving_outcomes(trajectories)
+        axes.add_patch(Rectangle((0, 0), *driving.WORLD, facecolor="#f4f2ec", edgecolor=INK, lw=1.2, zorder=0))
+        for (centre, half), colour, word in ((driving.OBSTACLE, "#4a4a4a", "obstacle"), (driving.GOAL, "#2a9d6f", "goal")):
+            axes.add_patch(Rectangle(centre - half, *(2 * half), facecolor=colour, edgecolor="none", zorder=4))
+            inside = word == "obstacle"
+            place = centre if inside else centre + np.array([half[0] + 0.5, 0.0])
+            axes.text(
+                *place, word, ha="center" if inside else "left", va="center", fontsize=8.5, color="white" if inside else INK, zorder=5
+            )
+        for index in range(min(shown, len(trajectories))):
+            states, outcome = trajectories.trajectory(index), int(outcomes[index])
+            places, heading = _places(states), states[-1, driving.HEADING]
+            nose = places[-1] + driving.CAR[0] * np.array([np.cos(heading), np.sin(heading)])  # what touches the goal
+            seen.add(outcome)
+            colour = OUTCOME_COLOURS[OUTCOMES[outcome]]
+            axes.plot(*np.vstack([places, nose]).T, color=colour, lw=1.1, alpha=0.65, zorder=2, solid_capstyle="round")
+            axes.plot(*places[0], "o", color=INK, ms=2.6, zorder=3)
+        axes.set_title(name, loc="left", fontsize=13, fontweight="bold", color=INK, pad=24)
+        reached = (outcomes == OUTCOMES.index(REACHED)).mean()
+        summary = f"mean return {trajectories.returns.mean():,.0f}, {reached:.0%} reach the goal"
+        axes.text(0, 1.012, summary, transform=axes.transAxes, fontsize=10.5, color=INK, va="bottom")
+        axes.set_aspect("equal")
+        axes.set_xlim(-2, driving.WORLD[0] + 2)
+        axes.set_ylim(-2, driving.WORLD[1] + 2)
+        axes.set_xlabel("x [m]", fontsize=10, color=INK)
+        _tidy(axes)
+    panels[0].set_ylabel("y [m]", fontsize=10, color=INK)
+    for outcome in sorted(seen):
+        panels[0].plot([], [], color=OUTCOME_COLOURS[OUTCOMES[outcome]], lw=2.4, label=OUTCOMES[outcome])
+    panels[0].plot([], [], "o", color=INK, ms=3.5, label="start")
+    figure.legend(loc="outside lower center", ncols=len(seen) + 1, frameon=False, fontsize=10)
+    _write(figure, path)
+
+
+def draw_curves(curves: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], path: Path, *, title: str = "") -> None:
+    """Learning curves: for each label the curves of one or more runs, as `RunFolder.curve` gives them; their mean, and their range."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.4, 4.6), layout="constrained", facecolor="white")
+    axes = figure.subplots()
+    lowest, highest = np.inf, -np.inf
+    for (label, runs), (colour, _) in zip(curves.items(), _cycle(len(curves)), strict=True):
+        points = min(len(run) for run in runs)  # unfinished runs shorten the mean, they do not bend it
+        if points == 0:
+            continue
+        steps = np.array([point["steps"] for point in runs[0][:points]])
+        returns = np.array([[point["mean_return"] for point in run[:points]] for run in runs])
+        mean = returns.mean(axis=0)
+        axes.plot(steps, mean, color=colour, lw=2, label=f"{label} ({len(runs)} seeds)" if len(runs) > 1 else label, zorder=3)
+        if len(runs) > 1:
+            axes.fill_between(steps, returns.min(axis=0), returns.max(axis=0), color=colour, alpha=0.15, lw=0, zorder=2)
+        lowest, highest = min(lowest, float(returns.min())), max(highest, float(returns.max()))
+    if highest - lowest > 2000 and highest > -1000:  # penalties in thousands would flatten everything that is good
+        axes.set_yscale("symlog", linthresh=100)
+        axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.set_title(title, loc="left", fontsize=12, fontweight="bold", color=INK)
+    axes.set_xlabel("steps of learning", fontsize=10.5, color=INK)
+    axes.set_ylabel("mean return on fresh starts", fontsize=10.5, color=INK)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.grid(axis="y", color="#dddddd", lw=0.7)
+    if curves:
+        axes.legend(frameon=False, fontsize=10)
+    _tidy(axes)
+    _write(figure, path)
+
+
+def _cycle(count: int) -> list[tuple[str, str]]:
+    styles = [*SOURCE_STYLES.values(), *OTHER_STYLES]
+    return [styles[number % len(styles)] for number in range(count)]
+
+
+def _tidy(axes: Any) -> None:
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color(FAINT)
+    axes.tick_params(colors=INK, labelsize=9.5, color=FAINT)
+
+
+def _write(figure: Any, path: Path) -> None:
+    buffer = BytesIO()
+    figure.savefig(buffer, format="png", dpi=130, metadata={"Software": None})
+    write_atomically(path, buffer.getvalue())

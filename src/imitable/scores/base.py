@@ -20,6 +20,6 @@ def product(*scores: Score) -> Score:
     """w = w_f * w_o * ... (eq. 6)."""
 
     def combined(problem: Problem) -> Array:
-        return np.prod([score(problem) for score in scores], axis=0)
+        return np.asarray(np.prod([score(problem) for score in scores], axis=0))
 
     return combined

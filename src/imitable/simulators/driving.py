@@ -85,10 +85,10 @@ class Driving:
             states[:, INTEGRAL:] = like[:, INTEGRAL:]
         return states
 
-    def reward(self, observations: Array, next_observations: Array) -> Array:  # noqa: ARG002
+    def reward(self, observations: Array, next_observations: Array) -> Array:
         places, heading = (next_observations[:, [X, Y]] / 2.0 + 0.5) * WORLD, next_observations[:, HEADING]
         touching_goal, touching_obstacle = touches(places, heading, *GOAL), touches(places, heading, *OBSTACLE)
-        return -1.0 + 100.0 * touching_goal - 1000.0 * touching_obstacle - 10000.0 * outside(places)
+        return np.asarray(-1.0 + 100.0 * touching_goal - 1000.0 * touching_obstacle - 10000.0 * outside(places))
 
     def finished(self, states: Array) -> Booleans:
         places = states[:, [X, Y]]
@@ -109,7 +109,7 @@ def touches(places: Array, headings: Array, centre: Array, half_extents: Array) 
     apart = (np.abs(offsets) > half_extents + reach_of_car).any(axis=1)
     for axis, half in ((along, CAR[0]), (across, CAR[1])):
         apart |= np.abs((offsets * axis).sum(axis=1)) > half + (np.abs(axis) * half_extents).sum(axis=1)
-    return ~apart
+    return np.asarray(~apart)
 
 
 SLOW = Driving(speed=3.0)

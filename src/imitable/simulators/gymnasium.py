@@ -27,6 +27,12 @@ def register() -> None:
             gymnasium.register(identifier, entry_point=f"{__name__}:SimulatorEnv", kwargs={"dynamics": name})
 
 
+def _named(dynamics: str) -> Simulator:
+    module, name = DYNAMICS[dynamics]
+    simulator: Simulator = getattr(import_module(f"imitable.simulators.{module}"), name)
+    return simulator
+
+
 class SimulatorEnv(gymnasium.Env[Array, Array]):
     """One agent of a simulator; the horizon truncates, `finished` terminates."""
 
@@ -36,12 +42,9 @@ class SimulatorEnv(gymnasium.Env[Array, Array]):
         if render_mode is not None:
             raise ValueError(f"render_mode is {render_mode!r}; these environments have no pictures, leave it None")
         self.render_mode = render_mode
-        if isinstance(dynamics, str):
-            module, name = DYNAMICS[dynamics]
-            dynamics = getattr(import_module(f"imitable.simulators.{module}"), name)
-        self.simulator: Simulator = dynamics
-        self.action_space = Box(dynamics.action_low, dynamics.action_high, dtype=np.float64)
-        self.observation_space = Box(-np.inf, np.inf, (len(dynamics.observed),), dtype=np.float64)
+        self.simulator = simulator = _named(dynamics) if isinstance(dynamics, str) else dynamics
+        self.action_space = Box(simulator.action_low, simulator.action_high, dtype=np.float64)
+        self.observation_space = Box(-np.inf, np.inf, (len(simulator.observed),), dtype=np.float64)
         self._state = np.zeros((1, 0))
         self._age = 0
 

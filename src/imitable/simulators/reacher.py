@@ -66,7 +66,7 @@ class Reacher:
         states[:, GOAL] = observations[:, 2:4]
         return states
 
-    def reward(self, observations: Array, next_observations: Array) -> Array:  # noqa: ARG002
+    def reward(self, observations: Array, next_observations: Array) -> Array:
         # Measured before the step, as in the paper's evaluation, so that returns compare with its table.
         return -10.0 * np.hypot(observations[:, 5], observations[:, 6])
 
