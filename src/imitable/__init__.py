@@ -12,48 +12,50 @@ from typing import TYPE_CHECKING, Any
 from imitable.simulators.gymnasium import register as _register
 
 if TYPE_CHECKING:
-    from imitable.demonstrations import Demonstrations, Mixture, join, mix
-    from imitable.errors import ImitableError
-    from imitable.evaluation import evaluate
-    from imitable.experiment import Measurement, Result, learn, run, weigh
-    from imitable.experts import Cast, collect
-    from imitable.learners import Checkpoint, Cloning, Gail, Learner
-    from imitable.methods import METHODS, Method, find_method
-    from imitable.networks import Policy
-    from imitable.problem import Problem, Settings, Tolerance, pose
-    from imitable.replay import Replay, replay
-    from imitable.sampling import TransitionSampler, effective_sample_size
-    from imitable.scorecard import scorecard
-    from imitable.scores import feasibility, naive_optimality, product, rectified_optimality, rectified_return, uniform
-    from imitable.simulators import Simulator
-    from imitable.tasks import TASKS, Task, find_task
+    from imitable.demonstrations import Demonstrations as Demonstrations, Mixture as Mixture, join as join, mix as mix
+    from imitable.errors import ImitableError as ImitableError
+    from imitable.evaluation import evaluate as evaluate
+    from imitable.experiment import Measurement as Measurement, Result as Result, learn as learn, run as run, weigh as weigh
+    from imitable.experts import Cast as Cast, collect as collect
+    from imitable.learners import Checkpoint as Checkpoint, Cloning as Cloning, Gail as Gail, Learner as Learner
+    from imitable.methods import METHODS as METHODS, Method as Method, find_method as find_method
+    from imitable.networks import Policy as Policy
+    from imitable.problem import Problem as Problem, Settings as Settings, Tolerance as Tolerance, pose as pose
+    from imitable.replay import Replay as Replay
+    from imitable.sampling import TransitionSampler as TransitionSampler, effective_sample_size as effective_sample_size
+    from imitable.scores import (
+        feasibility as feasibility,
+        naive_optimality as naive_optimality,
+        product as product,
+        rectified_optimality as rectified_optimality,
+        rectified_return as rectified_return,
+        uniform as uniform,
+    )
+    from imitable.simulators import Simulator as Simulator
+    from imitable.tasks import TASKS as TASKS, Task as Task, find_task as find_task
 
-_HOMES = {
-    "demonstrations": ("Demonstrations", "Mixture", "join", "mix"),
-    "errors": ("ImitableError",),
-    "evaluation": ("evaluate",),
-    "experiment": ("Measurement", "Result", "learn", "run", "weigh"),
-    "experts": ("Cast", "collect"),
-    "learners": ("Checkpoint", "Cloning", "Gail", "Learner"),
-    "methods": ("METHODS", "Method", "find_method"),
-    "networks": ("Policy",),
-    "problem": ("Problem", "Settings", "Tolerance", "pose"),
-    "replay": ("Replay", "replay"),
-    "sampling": ("TransitionSampler", "effective_sample_size"),
-    "scorecard": ("scorecard",),
-    "scores": ("feasibility", "naive_optimality", "product", "rectified_optimality", "rectified_return", "uniform"),
-    "simulators": ("Simulator",),
-    "tasks": ("TASKS", "Task", "find_task"),
+_HOME = {
+    name: module
+    for module, names in {
+        "demonstrations": "Demonstrations Mixture join mix",
+        "errors": "ImitableError",
+        "evaluation": "evaluate",
+        "experiment": "Measurement Result learn run weigh",
+        "experts": "Cast collect",
+        "learners": "Checkpoint Cloning Gail Learner",
+        "methods": "METHODS Method find_method",
+        "networks": "Policy",
+        "problem": "Problem Settings Tolerance pose",
+        "replay": "Replay",
+        "sampling": "TransitionSampler effective_sample_size",
+        "scores": "feasibility naive_optimality product rectified_optimality rectified_return uniform",
+        "simulators": "Simulator",
+        "tasks": "TASKS Task find_task",
+    }.items()
+    for name in names.split()
 }
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = [
-    *("Demonstrations", "Mixture", "join", "mix", "ImitableError", "evaluate", "Measurement", "Result", "learn", "run", "weigh"),
-    *("Cast", "collect", "Checkpoint", "Cloning", "Gail", "Learner", "METHODS", "Method", "find_method", "Policy", "Problem"),
-    *("Settings", "Tolerance", "pose", "Replay", "replay", "TransitionSampler", "effective_sample_size", "scorecard"),
-    *("feasibility", "naive_optimality", "product", "rectified_optimality", "rectified_return", "uniform", "Simulator"),
-    *("TASKS", "Task", "find_task"),
-]
+__all__ = list(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]
 
 _register()
 

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -162,8 +163,7 @@ def sweep(
     import numpy as np
 
     from imitable.methods import find_method
-    from imitable.sweep import cells, parse_seeds, summarise
-    from imitable.sweep import sweep as sweep_cells
+    from imitable.sweep import cells, parse_seeds, summarise, sweep as sweep_cells
     from imitable.tasks import adjusted, find_task
 
     for name in tasks:
@@ -243,6 +243,7 @@ def demo(*, output: Output = Path("demo"), seed: Seed = 0) -> None:
 def main() -> None:
     """Run a command; a user's mistake ends in one line, not in a traceback."""
     _prepare_process()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that a sweep that is told to stop stops its runs
     try:
         app.cli(prog="imitable", description="Which of these demonstrations can my robot imitate, and are they worth imitating?")
     except ImitableError as error:

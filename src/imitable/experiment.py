@@ -92,7 +92,7 @@ def weigh(problem: Problem, method: Method) -> Array:
         if not feasibility(problem).any():
             raise ImitableError(
                 f"no demonstration is feasible on the target: the smallest replay distance {nearest:.3g} exceeds the limit "
-                f"{tolerance:.3g}; raise Settings.noise (now {problem.settings.noise:g}), or give demonstrations nearer to what the target can do"
+                f"{tolerance:.3g}; raise Settings.noise (now {problem.settings.noise:g}), or give demonstrations the target can follow"
             )
         raise ImitableError(
             f"all {len(weights)} weights of method {method.name!r} are zero; raise Settings.sigma (now {problem.settings.sigma:g})"

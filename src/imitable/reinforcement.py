@@ -187,7 +187,7 @@ class Trpo:
         )
         goals = targets.astype(np.float32)
         for _ in range(self.value_passes):
-            for rows in np.array_split(rng.permutation(len(inputs)), self.value_minibatches):
+            for rows in np.array_split(rng.permutation(len(inputs)), min(self.value_minibatches, len(inputs))):
                 values = critic.forward(parameters, inputs[rows])
                 errors = values[-1] - goals[rows]
                 memory.step(parameters, critic.backward(parameters, values, errors * np.float32(2 / len(rows))))
@@ -209,17 +209,18 @@ def trust_region_step(
 
     stride = max(1, round(1 / settings.fisher_share))
     sampled = [np.ascontiguousarray(each[::stride]) for each in values]
+    slopes = network.slopes(sampled)
     precision = (1 / variance / len(sampled[0])).astype(np.float32)
 
     def fisher_product(direction: Float32) -> Float32:
         """The KL's Hessian at the old policy, J' diag(1/variance) J for the mean and 2 for each log spread, times a vector."""
-        moved = network.tangent(policy.parameters, sampled, direction[: network.size])
-        through_mean = network.backward(policy.parameters, sampled, moved * precision)
+        moved = network.tangent(policy.parameters, sampled, direction[: network.size], slopes)
+        through_mean = network.backward(policy.parameters, sampled, moved * precision, slopes)
         through_spread = 2 * direction[network.size :]
         return np.asarray(np.concatenate([through_mean, through_spread]) + np.float32(settings.damping) * direction)
 
-    direction = conjugate_gradient(fisher_product, gradient, iterations=settings.conjugate_iterations)
-    curvature = float(direction @ fisher_product(direction))
+    direction, residual = conjugate_gradient(fisher_product, gradient, iterations=settings.conjugate_iterations)
+    curvature = float(direction @ (gradient - residual))
     if curvature <= 0:  # a zero gradient: all advantages alike
         return policy, {"kl": 0.0, "improvement": 0.0}
     full_step = direction * np.float32(np.sqrt(2 * settings.largest_divergence / curvature))
@@ -241,8 +242,8 @@ def trust_region_step(
     return policy, {"kl": 0.0, "improvement": 0.0}
 
 
-def conjugate_gradient(product: Callable[[Float32], Float32], target: Float32, *, iterations: int) -> Float32:
-    """Approximately solve product(x) = target."""
+def conjugate_gradient(product: Callable[[Float32], Float32], target: Float32, *, iterations: int) -> tuple[Float32, Float32]:
+    """An approximate solution of product(x) = target, and its residual target - product(x)."""
     solution = np.zeros_like(target)
     residual, direction = target.copy(), target.copy()
     size = residual @ residual
@@ -255,7 +256,7 @@ def conjugate_gradient(product: Callable[[Float32], Float32], target: Float32, *
         residual -= stride * image
         size, previous = residual @ residual, size
         direction = residual + np.float32(size / previous) * direction
-    return solution
+    return solution, residual
 
 
 def input_scaling(observations: Array) -> tuple[Array, Array]:

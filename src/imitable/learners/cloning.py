@@ -46,7 +46,7 @@ class Cloning:
         if resume is not None:
             parameters, done, memory = resume["parameters"].copy(), int(resume["done"]), restore_adam(memory, "clone", resume)
             restore_generator(rng, resume["rng"])
-        error = 0.0
+        error_sum, since = 0.0, 0
         while done < self.updates:
             picks = sampler.pick(self.batch, rng)
             seen = observations[rows[picks]]
@@ -55,7 +55,8 @@ class Cloning:
             slopes = np.clip(errors / np.float32(self.bend), -1.0, 1.0) / np.float32(self.batch)
             memory.rate = self.rate * 0.5 * (1 + np.cos(np.pi * done / self.updates))
             memory.step(parameters, network.backward(parameters, values, slopes))
-            error += float(np.abs(errors).mean()) / self.checkpoint_every
+            error_sum += float(np.abs(errors).mean())
+            since += 1
             done += 1
             if done % self.checkpoint_every == 0 or done == self.updates:
                 snapshot = adam_arrays("clone", memory) | {
@@ -64,8 +65,8 @@ class Cloning:
                     "rng": generator_state(rng),
                 }
                 learned = replace(policy, parameters=snapshot["parameters"])
-                yield Checkpoint(learned, done, done / self.updates, snapshot, {"action error": error})
-                error = 0.0
+                yield Checkpoint(learned, done, done / self.updates, snapshot, {"action error": error_sum / since})
+                error_sum, since = 0.0, 0
 
 
 def recovered_actions(problem: Problem, weights: Array) -> Float32:

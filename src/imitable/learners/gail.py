@@ -43,6 +43,8 @@ class Gail:
         adversary = Adversary(
             Mlp((2 * seen.shape[1], *self.discriminator_hidden, 1)), *input_scaling(np.concatenate([seen, next_seen - seen], axis=1))
         )
+        rows = problem.demonstrations.transition_rows
+        shown = adversary.inputs(problem.demonstrations.states[rows], problem.demonstrations.states[rows + 1])
         judge = adversary.network.initial(rng)
         memory, done, steps = Adam.fresh(adversary.network.size, rate=self.discriminator_rate), 0, 0
         if resume is not None:
@@ -60,7 +62,7 @@ class Gail:
             rewards = adversary.reward(judge, transitions).reshape(experience.terminated.shape)
             agent, diagnostics = trpo.improve(agent, experience, rewards, rng=rng)
             for _ in range(self.discriminator_steps):
-                demonstrated = adversary.inputs(*sampler.draw(len(transitions), rng))
+                demonstrated = shown[sampler.pick(len(transitions), rng)]
                 diagnostics |= adversary.update(judge, memory, agent=transitions, demonstrated=demonstrated)
             steps, done = steps + experience.steps, done + 1
             if done % self.checkpoint_every == 0 or done == self.rounds:

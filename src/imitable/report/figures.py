@@ -119,7 +119,7 @@ def _edge(distances: Array, tolerance: Tolerance, sigma: float) -> Array:
 
 
 def _label_regions(axes: Any, tolerance: Tolerance, edge: float) -> None:
-    """Names of the regions, inside them: where the three meet, at their left ends."""
+    """Names of the regions, inside them, at their lower left corners."""
     style = {
         "xycoords": "axes fraction",
         "textcoords": "offset points",
@@ -127,11 +127,12 @@ def _label_regions(axes: Any, tolerance: Tolerance, edge: float) -> None:
         "fontweight": "bold",
         "style": "italic",
         "zorder": 4,
+        "bbox": {"facecolor": "white", "alpha": 0.55, "edgecolor": "none", "boxstyle": "round,pad=0.25"},
     }
     limit, height = (axes.transData + axes.transAxes.inverted()).transform((tolerance.farthest, edge))
     axes.annotate(KEPT, (0, height), (8, 6), va="bottom", color="#14694a", **style)
-    axes.annotate("worse than another\nfrom nearby", (0, height), (8, -6), va="top", color="#6b6557", **style)
-    axes.annotate("the target\ncannot follow it", (limit, height), (8, -6), va="top", color="#96331f", **style)
+    axes.annotate("worse than another\nfrom nearby", (0, 0), (8, 10), va="bottom", color="#6b6557", **style)
+    axes.annotate("the target\ncannot follow it", (limit, 0), (8, 10), va="bottom", color="#96331f", **style)
 
 
 def _decades(sigma: float, bottom: float) -> Any:
@@ -148,39 +149,34 @@ def _fixed(places: Sequence[float]) -> Any:
 
 
 def _draw_counts(axes: Any, labels: "np.ndarray[Any, Any]", sources: Sequence[str], verdict: Integers) -> None:
-    """Stacked bars: what became of the demonstrations of each source."""
+    """Stacked bars: what became of each source's demonstrations, as shares, with their numbers."""
     rows = np.arange(len(sources))[::-1]
+    totals = np.array([int((labels == source).sum()) for source in sources])
     starts = np.zeros(len(sources))
-    most = max(int((labels == source).sum()) for source in sources)
     for number, reason in enumerate(REASONS):
         counts = np.array([int(((labels == source) & (verdict == number)).sum()) for source in sources])
-        axes.barh(rows, counts, left=starts, height=0.58, color=REASON_COLOURS[reason], label=reason)
-        for row, start, count in zip(rows, starts, counts, strict=True):
-            if count >= 0.06 * most:
-                axes.text(start + count / 2, row, str(count), ha="center", va="center", color="white", fontsize=10, fontweight="bold")
-        starts += counts
-    for row, total in zip(rows, starts, strict=True):
-        axes.text(total + 0.015 * most, row, f"{int(total)}", va="center", color=FAINT, fontsize=10)
+        shares = counts / totals
+        axes.barh(rows, shares, left=starts, height=0.58, color=REASON_COLOURS[reason], label=reason)
+        for row, start, share, count in zip(rows, starts, shares, counts, strict=True):
+            if share >= 0.06:
+                axes.text(start + share / 2, row, str(count), ha="center", va="center", color="white", fontsize=10, fontweight="bold")
+        starts += shares
+    for row, total in zip(rows, totals, strict=True):
+        axes.text(1.015, row, f"{total}", va="center", color=FAINT, fontsize=10)
     for row, source in zip(rows, sources, strict=True):  # the key to the other panel's colours
         colour, marker = _style(source, sources)
         axes.plot(-0.035, row, marker, color=colour, ms=7, transform=axes.get_yaxis_transform(), clip_on=False)
     axes.set_yticks(rows, sources)
-    axes.set_xlim(0, 1.12 * most)
+    axes.set_xlim(0, 1.12)
     spare, legend = max(3 - len(sources), 0) / 2, max(0.36 * len(sources), 1.0)
     axes.set_ylim(-0.6 - spare, len(sources) - 0.5 + spare + legend)
-    axes.set_xlabel("demonstrations", fontsize=10.5, color=INK)
-    axes.xaxis.set_major_locator(_whole_numbers())
+    axes.set_xlabel("share of the source, and number", fontsize=10.5, color=INK)
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1.0], ["0", "25 %", "50 %", "75 %", "100 %"])
     axes.set_title("What became of them, by source", fontsize=11.5, loc="left", color=INK, pad=20)
     axes.legend(loc="upper right", frameon=False, fontsize=10)
     _tidy(axes)
     axes.tick_params(axis="y", length=0, pad=22, labelsize=11)
     axes.spines["left"].set_visible(False)
-
-
-def _whole_numbers() -> Any:
-    from matplotlib.ticker import MaxNLocator
-
-    return MaxNLocator(nbins=5, integer=True)
 
 
 def driving_outcomes(trajectories: Demonstrations) -> Integers:

@@ -32,14 +32,16 @@ class Physics:
         return int(self.model.nq + 2 * self.model.nv)
 
     def step(self, states: Array, controls: Array) -> Array:
-        """(N, width) states after one control step under (N, actuator) controls."""
-        count, nq, nv = len(states), self.model.nq, self.model.nv
+        """States after one control step under (N, actuator) controls; columns beyond `width` are the caller's and stay."""
+        count, nq, middle, end = len(states), self.model.nq, self.model.nq + self.model.nv, self.width
         batch, qpos, qvel, warm_start, ctrl = _simulations(self.model, _capacity(count), _threads())
         ids = None if count == len(qpos) else np.arange(count)
-        qpos[:count], qvel[:count], warm_start[:count] = np.split(states, [nq, nq + nv], axis=1)
+        qpos[:count], qvel[:count], warm_start[:count] = states[:, :nq], states[:, nq:middle], states[:, middle:end]
         ctrl[:count] = controls
         batch.step(ids, nstep=self.frame_skip)
-        return np.concatenate([qpos[:count], qvel[:count], warm_start[:count]], axis=1)
+        moved = states.copy()
+        moved[:, :nq], moved[:, nq:middle], moved[:, middle:end] = qpos[:count], qvel[:count], warm_start[:count]
+        return moved
 
 
 def load(name: str, *, frame_skip: int, ranges: tuple[tuple[str, float, float], ...] = ()) -> Physics:

@@ -45,18 +45,19 @@ class SimulatorEnv(gymnasium.Env[Array, Array]):
         self.simulator = simulator = _named(dynamics) if isinstance(dynamics, str) else dynamics
         self.action_space = Box(simulator.action_low, simulator.action_high, dtype=np.float64)
         self.observation_space = Box(-np.inf, np.inf, (len(simulator.observed),), dtype=np.float64)
-        self._state = np.zeros((1, 0))
+        self._state = self._observation = np.zeros((1, 0))
         self._age = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         super().reset(seed=seed, options=options)
         self._state, self._age = self.simulator.initial_states(1, self.np_random), 0
-        return self.simulator.observe(self._state)[0], {}
+        self._observation = self.simulator.observe(self._state)
+        return self._observation[0], {}
 
     def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        before = self.simulator.observe(self._state)
+        before = self._observation
         self._state = self.simulator.step(self._state, np.asarray(action, dtype=np.float64)[None])
-        after = self.simulator.observe(self._state)
+        after = self._observation = self.simulator.observe(self._state)
         self._age += 1
         finished = bool(self.simulator.finished(self._state)[0])
         truncated = not finished and self._age >= self.simulator.horizon

@@ -51,13 +51,14 @@ class Reacher:
         return states
 
     def step(self, states: Array, actions: Array) -> Array:
-        moved = self.physics.step(states[:, : GOAL.start], np.clip(actions, self.action_low, self.action_high))
-        return np.concatenate([moved, states[:, GOAL]], axis=1)
+        return self.physics.step(states, np.clip(actions, self.action_low, self.action_high))  # goals stay
 
     def observe(self, states: Array) -> Array:
-        heading = np.stack([np.cos(states[:, ANGLE]), np.sin(states[:, ANGLE])], axis=1)
-        goals = states[:, GOAL]
-        return np.concatenate([heading, goals, states[:, [VELOCITY]], REACH * heading - goals], axis=1)
+        observations = np.empty((len(states), 7))
+        observations[:, 0], observations[:, 1] = np.cos(states[:, ANGLE]), np.sin(states[:, ANGLE])
+        observations[:, 2:4], observations[:, 4] = states[:, GOAL], states[:, VELOCITY]
+        observations[:, 5:] = REACH * observations[:, :2] - observations[:, 2:4]
+        return observations
 
     def restore(self, observations: Array, like: Array | None = None) -> Array:
         states = np.zeros((len(observations), 5)) if like is None else like.copy()
