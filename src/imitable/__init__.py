@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from imitable.methods import METHODS as METHODS, Method as Method, find_method as find_method
     from imitable.networks import Policy as Policy
     from imitable.problem import Problem as Problem, Settings as Settings, Tolerance as Tolerance, pose as pose
+    from imitable.reinforcement import demonstrate as demonstrate
     from imitable.replay import Replay as Replay
     from imitable.sampling import TransitionSampler as TransitionSampler, effective_sample_size as effective_sample_size
     from imitable.scores import (
@@ -46,6 +47,7 @@ _HOME = {
         "methods": "METHODS Method find_method",
         "networks": "Policy",
         "problem": "Problem Settings Tolerance pose",
+        "reinforcement": "demonstrate",
         "replay": "Replay",
         "sampling": "TransitionSampler effective_sample_size",
         "scores": "feasibility naive_optimality product rectified_optimality rectified_return uniform",

@@ -1,6 +1,7 @@
 """What a demonstration set is: ragged state trajectories with their returns, checked at birth."""
 
 import zipfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -75,7 +76,7 @@ class Demonstrations:
         return len(self.lengths)
 
     def __repr__(self) -> str:
-        kinds = "" if self.sources is None else f", sources {dict(zip(*np.unique(self.sources, return_counts=True), strict=True))}"
+        kinds = "".join(f", {count} {source}" for source, count in Counter(self.sources or ()).most_common())
         return f"Demonstrations({len(self)} of {self.lengths.min()}-{self.lengths.max()} transitions, {self.width} columns{kinds})"
 
     @property

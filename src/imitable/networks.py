@@ -159,15 +159,15 @@ class Policy:
     def mean(self, inputs: Float32) -> Float32:
         return self.network.forward(self.parameters, inputs)[-1]
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path | str) -> None:
         from safetensors.numpy import save
 
         arrays = {name: getattr(self, name) for name in _POLICY_ARRAYS}
         shape = {"widths": self.network.widths, "activation": self.network.activation}
-        write_atomically(path, save(arrays, metadata={"imitable-policy": json.dumps(shape)}))
+        write_atomically(Path(path), save(arrays, metadata={"imitable-policy": json.dumps(shape)}))
 
     @classmethod
-    def load(cls, path: Path) -> "Policy":
+    def load(cls, path: Path | str) -> "Policy":
         from safetensors import SafetensorError, safe_open
 
         try:

@@ -164,13 +164,13 @@ def perform(
     if record.finished:
         return record.result() or {}
     began = time.perf_counter()
-    problem = pose(demonstrations, task.target, settings=task.settings, rng=streams.posing())
+    problem = pose(demonstrations, task.target, settings=task.settings, rng=streams.posing(), watch=lambda share: watch(0.3 * share))
     weights = weigh(problem, method)
     save_scorecard(scorecard(demonstrations, problem, weights), folder / SCORES)
     posed = time.perf_counter()
     for measurement in learn(task, method, problem, weights, streams=streams, resume=record.snapshot()):
         record.add(measurement)
-        watch(measurement.checkpoint.progress)
+        watch(0.3 + 0.7 * measurement.checkpoint.progress)
     record.finish(
         {
             "tolerance": [problem.tolerance.closest, problem.tolerance.farthest],

@@ -1,0 +1,291 @@
+"""How fast the package is, as ratios measured side by side in one run: absolute timings move from machine to machine and hour to hour.
+
+python benchmarks/speed.py                      everything, a few minutes
+python benchmarks/speed.py --quick              smaller sizes, under half a minute, numbers only indicative
+python benchmarks/speed.py --only stepping      one measurement; --json FILE keeps the numbers
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import mujoco
+import mujoco.rollout
+import numpy as np
+import torch
+
+import naive_gail
+from imitable.arrays import Array
+from imitable.experiment import Streams, gather, weigh
+from imitable.inverse_dynamics import InverseDynamicsFit
+from imitable.learners import Gail
+from imitable.methods import find_method
+from imitable.networks import Policy
+from imitable.problem import pose
+from imitable.reinforcement import Trpo, trust_region_step
+from imitable.scores.optimality import rectified_return
+from imitable.simulators import reacher
+from imitable.sweep import SINGLE_THREADED
+from imitable.tasks import find_task
+
+# What the command line does for itself: small matrices on one thread, and freed memory kept for reuse.
+PROCESS = SINGLE_THREADED | {"MALLOC_TRIM_THRESHOLD_": "2000000000", "MALLOC_MMAP_THRESHOLD_": "2000000000"}
+MEBIBYTE = 2**20
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table; a target is reached from above or from below."""
+
+    what: str
+    measured: float
+    unit: str = "x"
+    at_least: float | None = None
+    at_most: float | None = None
+    detail: str = ""
+
+    @property
+    def met(self) -> bool | None:
+        if self.at_least is not None:
+            return self.measured >= self.at_least
+        return None if self.at_most is None else self.measured <= self.at_most
+
+    @property
+    def target(self) -> str:
+        if self.at_least is not None:
+            return f">= {self.at_least:g} {self.unit}"
+        return "" if self.at_most is None else f"<= {self.at_most:g} {self.unit}"
+
+    def __str__(self) -> str:
+        verdict = {True: "yes", False: "NO", None: ""}[self.met]
+        return f"{self.what:<60} {self.measured:>9.3g} {self.unit:<4} {self.target:<11} {verdict:<4} {self.detail}"
+
+
+def seconds(action: Callable[[], object]) -> float:
+    """Wall time of one call."""
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+@contextmanager
+def physics_threads(count: int) -> Iterator[None]:
+    """Step MuJoCo on so many threads."""
+    before = os.environ.get("IMITABLE_THREADS", "1")
+    os.environ["IMITABLE_THREADS"] = str(count)
+    try:
+        yield
+    finally:
+        os.environ["IMITABLE_THREADS"] = before
+
+
+def stepping(*, quick: bool) -> Iterator[Row]:
+    """Closed-loop steps with observation, reward and reset, against MuJoCo's open loop on the same controls."""
+    simulator, agents = reacher.CLOCKWISE, 1024
+    controls = np.random.default_rng(0).uniform(-1, 1, (10 if quick else simulator.horizon, agents, 1))
+    steps = controls.shape[0] * agents
+    contests: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
+    for _ in range(3 if quick else 15):
+        for threads, times in contests.items():
+            with physics_threads(threads):
+                times.append((open_loop(simulator, controls, threads=threads), closed_loop(simulator, controls)))
+    for threads, times in contests.items():
+        limit, reached = (steps / median(each) for each in zip(*times[1:], strict=True))  # the first warms up
+        share = median(limit_time / time_taken for limit_time, time_taken in times[1:])
+        detail = f"{reached:,.0f} of {limit:,.0f} steps/s"
+        yield Row(f"Reacher, 1024 agents, share of open loop, {threads} thread(s)", share, at_least=0.70, detail=detail)
+
+
+def closed_loop(simulator: reacher.Reacher, controls: Array) -> float:
+    """Seconds for one episode of every agent, each step observed and rewarded before the next."""
+
+    def episode() -> None:
+        states = simulator.initial_states(controls.shape[1], np.random.default_rng(0))
+        observations = simulator.observe(states)
+        for actions in controls:
+            states = simulator.step(states, actions)
+            observations, before = simulator.observe(states), observations
+            simulator.reward(before, observations)
+            simulator.finished(states)
+
+    return seconds(episode)
+
+
+def open_loop(simulator: reacher.Reacher, controls: Array, *, threads: int) -> float:
+    """Seconds for the same physics with all controls known beforehand: what MuJoCo can do at best."""
+    physics, agents = simulator.physics, controls.shape[1]
+    data = [mujoco.MjData(physics.model) for _ in range(threads)]
+    start = simulator.initial_states(agents, np.random.default_rng(0))
+    initial = np.concatenate([np.zeros((agents, 1)), start[:, [reacher.ANGLE, reacher.VELOCITY]]], axis=1)  # time, qpos, qvel
+    known = np.ascontiguousarray(np.repeat(controls.transpose(1, 0, 2), physics.frame_skip, axis=1))
+    visited = np.zeros((agents, known.shape[1], initial.shape[1]))
+    with mujoco.rollout.Rollout(nthread=0 if threads == 1 else threads) as roller:
+        return seconds(lambda: roller.rollout(physics.model, data, initial, known, state=visited))
+
+
+def training(*, quick: bool) -> Iterator[Row]:
+    """GAIL on Reacher end to end, against a loop over one environment and one state at a time with the paper's settings."""
+    task, rounds = find_task("reacher/clockwise"), 2 if quick else 5
+    assert isinstance(task.learner, Gail)
+    assert isinstance(task.target, reacher.Reacher)
+    demonstrations = gather(task, seed=0, count=100 if quick else 1000)
+    hasty = replace(task.settings, exploration=20, fit=InverseDynamicsFit(epochs=1))  # GAIL makes no use of the inverse dynamics
+    problem = pose(demonstrations, task.target, settings=hasty, rng=np.random.default_rng(0))
+    rows = demonstrations.transition_rows
+    transitions = np.concatenate([demonstrations.states[rows], demonstrations.states[rows + 1]], axis=1)
+
+    naive = naive_gail.train(naive_gail.PlainReacher(task.target), transitions, batch=1000 if quick else 5000, seed=0)
+    learners = {"the paper's": Gail(), "its own": task.learner}
+    contestants = {
+        name: replace(learner, checkpoint_every=rounds)(problem, np.ones(len(demonstrations)), rng=np.random.default_rng(0))
+        for name, learner in learners.items()
+    }
+    batches = {name: next(contestant).steps for name, contestant in contestants.items()}  # this also warms up
+    naive_batch = next(naive)
+    speeds: dict[str, list[float]] = {name: [] for name in contestants}
+    naive_speeds = []
+    for _ in range(2 if quick else 7):
+        naive_speeds.append(naive_batch / seconds(lambda: next(naive)))
+        for name, contestant in contestants.items():
+            speeds[name].append(batches[name] / seconds(lambda contestant=contestant: next(contestant)))
+    for name, reached in speeds.items():
+        ratio = median(ours / theirs for ours, theirs in zip(reached, naive_speeds, strict=True))
+        detail = f"{median(reached):,.0f} against {median(naive_speeds):,.0f} steps/s"
+        yield Row(f"GAIL on Reacher, {name} settings, against a plain loop", ratio, at_least=8, detail=detail)
+
+
+def scoring(*, quick: bool) -> Iterator[Row]:
+    """Exploring, fitting the inverse dynamics, replaying and weighing a pile of Driving demonstrations."""
+    task, count = find_task("driving/slow"), 100 if quick else 1000
+    demonstrations = gather(task, seed=0, count=count)
+    settings = replace(task.settings, exploration=20) if quick else task.settings
+    parts = {}
+
+    def score() -> None:
+        start = time.perf_counter()
+        problem = pose(demonstrations, task.target, settings=settings, rng=Streams.of(0).posing())
+        parts["pose"] = time.perf_counter() - start
+        weigh(problem, find_method("ours"))
+
+    taken = seconds(score)
+    detail = f"pose {parts['pose']:.2f} s, weigh {taken - parts['pose']:.3f} s"
+    yield Row(f"score {count} demonstrations of driving/slow", taken, "s", at_most=60, detail=detail)
+
+
+def neighbours(*, quick: bool) -> Iterator[Row]:
+    """f_rec of many demonstrations, each case in a process of its own to see its memory."""
+    count = 10_000 if quick else 100_000
+    cases = ((2, 0.1), (2, 0.02), (4, 0.1))
+    for columns, radius in cases[:1] if quick else cases:
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            taken, memory = pool.apply(rectify, (count, columns, radius))
+        case = f"f_rec of {count:,} starts in {columns}-D, radius {radius}"
+        yield Row(f"{case}, time", taken, "s", at_most=5)
+        yield Row(f"{case}, memory", memory / MEBIBYTE, "MiB", at_most=1024)
+
+
+def rectify(count: int, columns: int, radius: float) -> tuple[float, float]:
+    """Seconds, and bytes at the peak on top of the inputs (Linux only)."""
+    rng = np.random.default_rng(0)
+    returns, starts, feasible = rng.normal(size=count), rng.random((count, columns)), rng.random(count) < 0.8
+    before = resident_bytes("VmRSS")
+    taken = seconds(lambda: rectified_return(returns, starts, feasible=feasible, radius=radius))
+    return taken, resident_bytes("VmHWM") - before
+
+
+def resident_bytes(field: str) -> float:
+    """This process's memory: VmRSS now, VmHWM at its highest."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return float("nan")
+    return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
+
+
+def updating(*, quick: bool) -> Iterator[Row]:
+    """One TRPO update of 5000 samples, against automatic differentiation on the same network, both in float32."""
+    samples, rng = 5000, np.random.default_rng(0)
+    simulator = reacher.CLOCKWISE
+    width = len(simulator.observed)
+    policy = Trpo().start(simulator, centre=np.zeros(width), scale=np.ones(width), rng=rng).policy
+    inputs, advantages = rng.standard_normal((samples, width), np.float32), rng.standard_normal(samples, np.float32)
+    actions = policy.sample(inputs.astype(np.float64), rng).astype(np.float32)
+    batch = [torch.from_numpy(each) for each in (inputs, actions, advantages)]
+    contestants: dict[str, Callable[[], object]] = {
+        f"Fisher on {share:.0%}": lambda share=share: trust_region_step(
+            policy, inputs, actions, advantages, settings=Trpo(fisher_share=share)
+        )
+        for share in (0.2, 1.0)
+    }
+    contestants["torch"] = lambda: naive_gail.trust_region_step(torch_twin(policy), *batch, keep_graph=True)
+    times: dict[str, list[float]] = {name: [] for name in contestants}
+    for _ in range(3 if quick else 21):
+        for name, contestant in contestants.items():
+            times[name].append(seconds(contestant))
+    for name in list(contestants)[:-1]:
+        ratio = median(theirs / ours for theirs, ours in zip(times["torch"][1:], times[name][1:], strict=True))
+        detail = f"{1e3 * median(times[name][1:]):.1f} against {1e3 * median(times['torch'][1:]):.1f} ms"
+        yield Row(f"TRPO update of {samples} samples, {name}, against torch", ratio, detail=detail)
+
+
+def torch_twin(policy: Policy) -> naive_gail.GaussianPolicy:
+    """The same policy as torch modules."""
+    twin = naive_gail.GaussianPolicy(policy.network.widths[0], policy.network.widths[-1])
+    linear = [layer for layer in twin.network if isinstance(layer, torch.nn.Linear)]
+    with torch.no_grad():
+        for layer, (weights, bias) in zip(linear, policy.network.layers(policy.parameters), strict=True):
+            layer.weight.copy_(torch.from_numpy(weights.T))
+            layer.bias.copy_(torch.from_numpy(bias))
+        twin.log_spread.copy_(torch.from_numpy(policy.log_spread))
+    return twin
+
+
+MEASUREMENTS: dict[str, Callable[..., Iterator[Row]]] = {
+    "stepping": stepping,
+    "training": training,
+    "scoring": scoring,
+    "neighbours": neighbours,
+    "updating": updating,
+}
+
+
+def record(rows: list[Row], *, quick: bool) -> dict[str, Any]:
+    """What `--json` keeps."""
+    machine = {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count(), "python": platform.python_version()}
+    versions = {"mujoco": mujoco.__version__, "numpy": np.__version__, "torch": torch.__version__}
+    return {"quick": quick, "machine": machine, "versions": versions, "rows": [asdict(row) | {"met": row.met} for row in rows]}
+
+
+def main() -> None:
+    """Measure, print, and leave the judgement to the reader."""
+    parser = argparse.ArgumentParser(description="How fast imitable is, as ratios measured side by side.")
+    parser.add_argument("--quick", action="store_true", help="smaller sizes: numbers only indicative")
+    parser.add_argument("--only", choices=MEASUREMENTS, help="one measurement instead of all")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="save the numbers here")
+    arguments = parser.parse_args()
+    if any(os.environ.get(name) != value for name, value in PROCESS.items()):
+        os.execve(sys.executable, sys.orig_argv, {**os.environ, **PROCESS})  # libraries read these once, when they are loaded
+    torch.set_num_threads(1)
+    print(f"{'':<60} {'measured':>9} {'':<4} {'target':<11} met")
+    rows: list[Row] = []
+    for name, measurement in MEASUREMENTS.items():
+        if arguments.only in (None, name):
+            for row in measurement(quick=arguments.quick):
+                print(row, flush=True)
+                rows.append(row)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(record(rows, quick=arguments.quick), indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""Who demonstrates, and the mixtures they give."""
+
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import turntable
+from imitable.errors import ImitableError
+from imitable.evaluation import evaluate
+from imitable.experiment import gather
+from imitable.experts import Schooling, collect, drive, train_and_keep
+from imitable.networks import Policy
+from imitable.reinforcement import Trpo, demonstrate
+from imitable.simulators import driving
+from imitable.tasks import TASKS
+
+
+@pytest.mark.parametrize(("simulator", "expected"), [(driving.SLOW, 37.9), (driving.FAST, 77.7)])
+def test_the_hand_made_driver_always_arrives(simulator: driving.Driving, expected: float) -> None:
+    rng = np.random.default_rng(0)
+    made = demonstrate(simulator, lambda seen: drive(seen, rng), count=2000, rng=np.random.default_rng(1)).trajectories
+    ends = simulator.restore(made.states[made.starts + made.lengths])
+    assert driving.touches(ends[:, :2], ends[:, driving.HEADING], *driving.GOAL).all()
+    assert np.array_equal(made.returns, 100.0 - made.lengths), "a step cost more than one: the obstacle was touched"
+    assert made.returns.mean() == pytest.approx(expected, abs=4)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_cast_of_every_task_plays_its_part(name: str) -> None:
+    cast, rng = TASKS[name].cast, np.random.default_rng(0)
+    optimal, suboptimal = (
+        evaluate(lambda seen, actor=actor: actor(seen, rng), cast.target, episodes=300, rng=np.random.default_rng(1))
+        for actor in (cast.optimal, cast.suboptimal)
+    )
+    other = evaluate(lambda seen: cast.other(seen, rng), cast.demonstrator, episodes=300, rng=np.random.default_rng(1))
+    margin = 4 * np.hypot(optimal.std(), suboptimal.std()) / np.sqrt(300)
+    assert optimal.mean() > suboptimal.mean() + margin
+    at_least = {"reacher": -98.0, "driving": 30.0}[name.split("/")[0]]  # standing still: -127 and worse
+    assert optimal.mean() > at_least
+    assert other.mean() > at_least
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_thousand_demonstrations_come_in_the_papers_shares_within_seconds(name: str) -> None:
+    task = TASKS[name]
+    began = time.process_time()
+    demos = collect(task.cast, rng=np.random.default_rng(0))
+    assert time.process_time() - began < 20
+    shares = {"reacher": (50, 900, 50), "driving": (300, 600, 100)}[name.split("/")[0]]
+    assert tuple(int(demos.from_source(source).sum()) for source in ("optimal", "suboptimal", "other-dynamics")) == shares
+    assert demos.width == len(task.target.observed)
+    assert len(set((demos.sources or ())[:20])) > 1, "the mixture is not shuffled"
+
+
+def test_the_released_composition_swaps_the_last_two_shares() -> None:
+    demos = collect(TASKS["driving/slow"].cast, count=50, composition="released", rng=np.random.default_rng(0))
+    assert [int(demos.from_source(source).sum()) for source in ("optimal", "suboptimal", "other-dynamics")] == [15, 5, 30]
+
+
+def test_an_unknown_composition_is_refused() -> None:
+    with pytest.raises(ImitableError, match="unknown composition 'mine'; choose paper or released"):
+        collect(turntable.task().cast, count=5, composition="mine", rng=np.random.default_rng(0))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_small_sets_can_be_collected(count: int) -> None:
+    assert len(collect(turntable.task().cast, count=count, rng=np.random.default_rng(0))) == count
+
+
+def test_the_same_seed_collects_the_same_bytes() -> None:
+    one, again, other = (gather(turntable.task(), seed=seed, count=20) for seed in (3, 3, 4))
+    assert one.states.tobytes() == again.states.tobytes()
+    assert one.sources == again.sources
+    assert not np.array_equal(one.states, other.states)
+
+
+def test_returns_are_those_of_the_agent_that_demonstrates() -> None:
+    demos = gather(turntable.task(), seed=0, count=20)
+    for index in range(20):
+        path = demos.trajectory(index)
+        assert demos.returns[index] == pytest.approx(turntable.CLOCKWISE.reward(path[:-1], path[1:]).sum())
+
+
+@pytest.mark.slow
+def test_a_schooled_expert_is_kept_with_its_record(tmp_path: Path) -> None:
+    shares: list[float] = []
+    schooling = Schooling(rounds=3, trpo=Trpo(batch=200, hidden=(8,), value_minibatches=4))
+    record = train_and_keep(turntable.CLOCKWISE, schooling, name="pupil", folder=tmp_path, seeds=[0, 1], watch=shares.append)
+    assert json.loads((tmp_path / "pupil.json").read_text()) == record
+    policy = Policy.load(tmp_path / "pupil.safetensors")
+    assert policy(np.zeros((2, 4))).shape == (2, 1)
+    assert record["steps"] == 600
+    assert record["seed"] in (0, 1)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+
+
+def test_schooling_pays_for_actions() -> None:
+    from imitable.reinforcement import roll_out
+
+    experience = roll_out(turntable.CLOCKWISE, lambda seen: np.full((len(seen), 1), -0.5), agents=2, steps=3, rng=np.random.default_rng(0))
+    plain, costly = (Schooling(rounds=1, reward_scale=scale, control_cost=cost) for scale, cost in ((1.0, 0.0), (0.1, 2.0)))
+    difference = 0.1 * plain.reward(turntable.CLOCKWISE)(experience) - costly.reward(turntable.CLOCKWISE)(experience)
+    assert difference == pytest.approx(np.full((3, 2), 2.0 * 0.25))

@@ -1,0 +1,240 @@
+"""One contract for all learners, then what is known of each."""
+
+import dataclasses
+from itertools import islice
+
+import numpy as np
+import pytest
+from scipy.stats import mannwhitneyu
+
+import turntable
+from imitable.errors import ImitableError
+from imitable.evaluation import evaluate
+from imitable.experiment import run
+from imitable.learners import Checkpoint, Cloning, Learner
+from imitable.learners._adversary import Adversary
+from imitable.learners.base import adam_arrays, generator_state, restore_adam, restore_generator
+from imitable.learners.cloning import recovered_actions
+from imitable.methods import METHODS
+from imitable.networks import Adam, Mlp, Policy
+from imitable.problem import Problem
+from imitable.replay import replay
+
+LEARNERS: dict[str, Learner] = {"gail": turntable.TINY_GAIL, "cloning": turntable.TINY_CLONING}
+
+
+@pytest.fixture(params=LEARNERS.values(), ids=LEARNERS.keys())
+def learner(request: pytest.FixtureRequest) -> Learner:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    return turntable.posed(turntable.mixed(own=6, other=4))
+
+
+def everything(policy: Policy) -> bytes:
+    names = ("parameters", "centre", "scale", "low", "high", "log_spread")
+    return b"".join(getattr(policy, name).tobytes() for name in names)
+
+
+def learned(learner: Learner, problem: Problem, weights: np.ndarray | None = None, *, seed: int = 0, **options) -> list[Checkpoint]:
+    weights = np.ones(len(problem.demonstrations)) if weights is None else weights
+    return list(learner(problem, weights, rng=np.random.default_rng(seed), **options))
+
+
+# The contract
+
+
+def test_a_learner_yields_checkpoints_with_policies_that_act(learner: Learner, problem: Problem) -> None:
+    first = next(iter(learner(problem, np.ones(10), rng=np.random.default_rng(0))))
+    actions = first.policy(problem.demonstrations.states)
+    assert actions.shape == (len(problem.demonstrations.states), 1)
+    assert (np.abs(actions) <= 1).all()
+    assert np.isfinite(actions).all()
+    assert 0 < first.progress < 1
+    assert first.steps > 0
+
+
+def test_checkpoints_go_forward_to_the_end(learner: Learner, problem: Problem) -> None:
+    checkpoints = learned(learner, problem)
+    assert len(checkpoints) == 3
+    assert [each.progress for each in checkpoints] == pytest.approx([1 / 3, 2 / 3, 1.0])
+    steps = [each.steps for each in checkpoints]
+    assert steps == [steps[0], 2 * steps[0], 3 * steps[0]]
+    assert len({everything(each.policy) for each in checkpoints}) == 3, "a policy did not move"
+    assert all(np.isfinite(list(each.diagnostics.values())).all() for each in checkpoints)
+
+
+def test_the_last_checkpoint_comes_even_off_the_beat(problem: Problem) -> None:
+    for learner in (
+        dataclasses.replace(turntable.TINY_GAIL, rounds=3, checkpoint_every=2),
+        dataclasses.replace(turntable.TINY_CLONING, updates=30, checkpoint_every=20),
+    ):
+        assert [each.progress for each in learned(learner, problem)] == pytest.approx([2 / 3, 1.0])
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_does_not(learner: Learner, problem: Problem) -> None:
+    one, again, other = (learned(learner, problem, seed=seed) for seed in (0, 0, 1))
+    assert [everything(each.policy) for each in one] == [everything(each.policy) for each in again]
+    assert everything(one[-1].policy) != everything(other[-1].policy)
+    assert [each.diagnostics for each in one] == [each.diagnostics for each in again]
+
+
+def test_demonstrations_of_no_weight_change_nothing(learner: Learner, problem: Problem) -> None:
+    weights = np.array([0.5, 0.0, 1.0, 0.0, 0.2, 0.7, 0.0, 0.0, 0.1, 0.0])
+    demos = problem.demonstrations.select(weights > 0)
+    without = dataclasses.replace(problem, demonstrations=demos, replay=replay(demos, problem.target, problem.inverse_dynamics))
+    kept, dropped = learned(learner, problem, weights), learned(learner, without, weights[weights > 0])
+    assert everything(kept[-1].policy) == everything(dropped[-1].policy)
+    assert everything(kept[-1].policy) != everything(learned(learner, problem)[-1].policy)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 2])
+def test_resuming_from_any_checkpoint_gives_the_uninterrupted_policies(learner: Learner, problem: Problem, cut: int) -> None:
+    whole = learned(learner, problem)
+    stopped = list(islice(learner(problem, np.ones(10), rng=np.random.default_rng(0)), cut + 1))[-1]
+    rest = learned(learner, problem, resume=stopped.snapshot)
+    assert [everything(each.policy) for each in rest] == [everything(each.policy) for each in whole[cut + 1 :]]
+    assert [each.steps for each in rest] == [each.steps for each in whole[cut + 1 :]]
+    assert [each.diagnostics for each in rest] == [each.diagnostics for each in whole[cut + 1 :]]
+
+
+def test_a_snapshot_does_not_move_while_learning_goes_on(learner: Learner, problem: Problem) -> None:
+    going_on = learner(problem, np.ones(10), rng=np.random.default_rng(0))
+    first = next(going_on)
+    kept = {name: value.copy() for name, value in first.snapshot.items()}
+    before = everything(first.policy)
+    assert len(list(going_on)) == 2
+    assert everything(first.policy) == before
+    assert all(np.array_equal(kept[name], value) for name, value in first.snapshot.items())
+
+
+def test_resuming_leaves_the_snapshot_alone(learner: Learner, problem: Problem) -> None:
+    first = next(iter(learner(problem, np.ones(10), rng=np.random.default_rng(0))))
+    kept = {name: value.copy() for name, value in first.snapshot.items()}
+    learned(learner, problem, resume=first.snapshot)
+    assert all(np.array_equal(kept[name], value) for name, value in first.snapshot.items())
+
+
+def test_snapshots_hold_plain_arrays(learner: Learner, problem: Problem) -> None:
+    for value in learned(learner, problem)[0].snapshot.values():
+        assert isinstance(value, np.ndarray)
+        assert value.dtype != object
+
+
+@pytest.mark.parametrize(
+    "weights", [np.zeros(10), np.full(10, np.nan), -np.ones(10), np.ones(9)], ids=["zero", "nan", "negative", "too few"]
+)
+def test_weights_that_cannot_be_learned_from_are_refused(learner: Learner, problem: Problem, weights: np.ndarray) -> None:
+    with pytest.raises(ImitableError, match="weight"):
+        next(iter(learner(problem, weights, rng=np.random.default_rng(0))))
+
+
+def test_one_demonstration_is_enough_to_learn_from(learner: Learner) -> None:
+    checkpoints = learned(learner, turntable.posed(turntable.demonstrations(count=1)))
+    assert np.isfinite(checkpoints[-1].policy.parameters).all()
+
+
+# Cloning
+
+
+def test_recovered_actions_are_the_targets_and_only_where_weighted(problem: Problem) -> None:
+    weights = np.ones(10)
+    weights[3] = 0
+    actions = recovered_actions(problem, weights)
+    rows, states = problem.demonstrations.transition_rows, problem.demonstrations.states
+    expected = turntable.ExactInverse(turntable.CLOCKWISE)(states[rows], states[rows + 1])
+    expected[150:200] = 0
+    assert actions == pytest.approx(expected, abs=1e-6)
+    assert np.abs(expected).max() > 0.5
+
+
+def test_cloning_learns_to_act_as_demonstrated() -> None:
+    problem = turntable.posed(turntable.demonstrations(count=40))
+    learner = Cloning(updates=1500, batch=64, hidden=(32, 32), checkpoint_every=1500, jitter=0.0)
+    (checkpoint,) = learned(learner, problem)
+    returns = evaluate(checkpoint.policy, turntable.CLOCKWISE, episodes=100, rng=np.random.default_rng(5))
+    rng = np.random.default_rng(0)
+    expert = evaluate(lambda seen: turntable.chase(seen, rng), turntable.CLOCKWISE, episodes=100, rng=np.random.default_rng(5))
+    still = evaluate(lambda seen: np.zeros((len(seen), 1)), turntable.CLOCKWISE, episodes=100, rng=np.random.default_rng(5))
+    assert returns.mean() > still.mean() + 0.8 * (expert.mean() - still.mean())
+
+
+@pytest.mark.slow
+def test_our_weights_beat_none_on_the_turntable() -> None:
+    task = turntable.task(Cloning(updates=1500, batch=64, hidden=(32, 32), checkpoint_every=1500))
+    returns = {name: [run(task, METHODS[name], seed=seed).mean_return for seed in range(5)] for name in ("none", "ours")}
+    assert mannwhitneyu(returns["ours"], returns["none"], alternative="greater").pvalue < 0.05
+
+
+def test_the_reported_action_error_is_a_mean_however_long_the_last_stretch(problem: Problem) -> None:
+    short, long = (dataclasses.replace(turntable.TINY_CLONING, updates=5, checkpoint_every=every) for every in (5, 10))
+    (one,), (other,) = learned(short, problem), learned(long, problem)
+    assert one.diagnostics == pytest.approx(other.diagnostics)
+
+
+# GAIL
+
+
+def adversary() -> Adversary:
+    return Adversary(Mlp((4, 6, 1)), np.zeros(4), np.ones(4))
+
+
+def test_the_adversary_sees_the_state_and_its_change() -> None:
+    scaled = Adversary(Mlp((2, 1)), np.array([1.0, 0.0]), np.array([2.0, 0.5]))
+    assert scaled.inputs(np.array([[5.0]]), np.array([[6.0]])).tolist() == [[2.0, 2.0]]
+
+
+def test_the_reward_is_high_where_the_agent_looks_demonstrated() -> None:
+    judge = Adversary(Mlp((1, 1)), np.zeros(1), np.ones(1))
+    rewards = judge.reward(np.array([1.0, 0.0], np.float32), np.array([[-50.0], [0.0], [50.0]], np.float32))
+    assert rewards == pytest.approx([50.0, np.log(2), 0.0], abs=1e-6)
+
+
+def test_an_update_follows_the_gradient_of_the_cross_entropy() -> None:
+    judge, rng = adversary(), np.random.default_rng(0)
+    agent, demonstrated = rng.normal(size=(9, 4)), rng.normal(size=(5, 4)) + 0.5
+    parameters = judge.network.initial(rng).astype(np.float64)
+
+    def loss(values: np.ndarray) -> float:
+        logits = [judge.network.forward(values, each)[-1][:, 0] for each in (agent, demonstrated)]
+        return float(np.logaddexp(0, -logits[0]).mean() + np.logaddexp(0, logits[1]).mean())
+
+    numerical = [(loss(parameters + move) - loss(parameters - move)) / 2e-6 for move in 1e-6 * np.eye(len(parameters))]
+    memory = Adam.fresh(judge.network.size, rate=0.0)
+    judge.update(parameters.astype(np.float32), memory, agent=agent.astype(np.float32), demonstrated=demonstrated.astype(np.float32))
+    assert memory.first / 0.1 == pytest.approx(np.array(numerical), abs=1e-4)
+
+
+def test_the_adversary_learns_to_tell_them_apart() -> None:
+    judge, rng = adversary(), np.random.default_rng(0)
+    agent, demonstrated = (rng.normal(size=(200, 4)).astype(np.float32) + shift for shift in (-1.0, 1.0))
+    parameters, memory = judge.network.initial(rng), Adam.fresh(judge.network.size, rate=0.02)
+    for _ in range(100):
+        diagnostics = judge.update(parameters, memory, agent=agent, demonstrated=demonstrated)
+    assert diagnostics["agent recognised"] > 0.9
+    assert diagnostics["demonstrations recognised"] > 0.9
+    assert judge.reward(parameters, demonstrated).mean() > judge.reward(parameters, agent).mean() + 1
+
+
+# What survives an interruption
+
+
+def test_a_generator_goes_on_where_it_was() -> None:
+    rng, other = np.random.default_rng(0), np.random.default_rng(1)
+    rng.normal(size=3)
+    state = generator_state(rng)
+    restore_generator(other, state)
+    assert np.array_equal(rng.normal(size=5), other.normal(size=5))
+
+
+def test_an_optimiser_goes_on_where_it_was() -> None:
+    memory, parameters = Adam.fresh(3, rate=0.1), np.zeros(3, np.float32)
+    memory.step(parameters, np.ones(3, np.float32))
+    copy = restore_adam(Adam.fresh(3, rate=0.1), "judge", adam_arrays("judge", memory))
+    ahead, copied = parameters.copy(), parameters.copy()
+    memory.step(ahead, np.array([1, 2, 3], np.float32))
+    copy.step(copied, np.array([1, 2, 3], np.float32))
+    assert np.array_equal(ahead, copied)
+    assert copy.steps == memory.steps == 2

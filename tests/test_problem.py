@@ -1,0 +1,168 @@
+"""Posing the problem: tolerance, blindness to sources, and what is refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import turntable
+from imitable.demonstrations import Demonstrations
+from imitable.errors import ImitableError
+from imitable.experiment import weigh
+from imitable.inverse_dynamics import explore
+from imitable.methods import METHODS, Method
+from imitable.problem import Settings, measure_tolerance, pose
+from imitable.scores import feasibility, uniform
+from turntable import CLOCKWISE, COUNTER_CLOCKWISE, SETTINGS, ExactInverse
+
+
+def test_own_demonstrations_are_feasible_and_other_dynamics_less_so() -> None:
+    problem = turntable.posed(turntable.mixed(own=10, other=10))
+    weights = feasibility(problem)
+    assert weights[:10] == pytest.approx(np.ones(10), abs=1e-9)
+    assert weights[10:].mean() < weights[:10].mean() - 0.2
+
+
+def test_posing_drops_the_sources_and_keeps_the_rest() -> None:
+    demos = turntable.mixed()
+    problem = turntable.posed(demos)
+    assert demos.sources is not None
+    assert problem.demonstrations.sources is None
+    assert np.array_equal(problem.demonstrations.states, demos.states)
+    assert np.array_equal(problem.demonstrations.returns, demos.returns)
+    relabelled = turntable.posed(replace(demos, sources=tuple(reversed(demos.sources))))
+    assert np.array_equal(relabelled.replay.distances, problem.replay.distances)
+    assert relabelled.tolerance == problem.tolerance
+
+
+def test_the_same_generator_poses_the_same_problem() -> None:
+    one, again, other = (turntable.posed(seed=seed) for seed in (0, 0, 1))
+    assert one.tolerance == again.tolerance
+    assert one.tolerance != other.tolerance
+    assert np.array_equal(one.own_distances, again.own_distances)
+
+
+def test_other_demonstrations_leave_the_tolerance_alone() -> None:
+    assert turntable.posed(turntable.demonstrations(count=2)).tolerance == turntable.posed(turntable.mixed()).tolerance
+
+
+def test_the_tolerance_spans_the_targets_own_replays_plain_to_perturbed() -> None:
+    problem = turntable.posed()
+    assert problem.tolerance.closest == problem.own_distances.min()
+    assert problem.tolerance.closest < 1e-12
+    assert SETTINGS.noise / 2 < problem.tolerance.farthest < 10 * SETTINGS.noise
+
+
+def test_more_noise_tolerates_more() -> None:
+    limits = [turntable.posed(settings=replace(SETTINGS, noise=noise)).tolerance.farthest for noise in (1e-3, 1e-2, 1e-1)]
+    assert limits[0] < limits[1] < limits[2]
+    demos = turntable.mixed(own=4, other=16)
+    accepted = [(feasibility(turntable.posed(demos, settings=replace(SETTINGS, noise=noise))) > 0).sum() for noise in (1e-3, 1.0)]
+    assert accepted[0] < accepted[1]
+
+
+def test_no_noise_and_a_perfect_inverse_leave_no_tolerance() -> None:
+    held_out = explore(CLOCKWISE, count=1, rng=np.random.default_rng(0))
+    with pytest.raises(ImitableError, match=r"tolerance is empty: d_min .* is not below d_max .* at noise 0; raise Settings\.noise"):
+        measure_tolerance(held_out, CLOCKWISE, ExactInverse(CLOCKWISE), noise=0.0, rng=np.random.default_rng(0))
+
+
+def test_a_share_of_the_exploration_is_held_out_from_the_fit() -> None:
+    seen = []
+
+    class Watching(turntable.ExactFit):
+        def __call__(self, exploration, target, *, rng, watch=lambda share: None):
+            seen.append(exploration.trajectories)
+            return super().__call__(exploration, target, rng=rng, watch=watch)
+
+    problem = turntable.posed(settings=replace(SETTINGS, exploration=20, held_out=0.25, fit=Watching()))
+    assert len(problem.own_distances) == 5
+    assert len(seen[0]) == 15
+    perturbed = turntable.posed(settings=replace(SETTINGS, exploration=20, held_out=0.5, fit=Watching()))
+    assert len(perturbed.own_distances) == len(seen[1]) == 10
+
+
+def test_progress_is_told_and_never_falls() -> None:
+    shares: list[float] = []
+    pose(turntable.mixed(), CLOCKWISE, settings=SETTINGS, rng=np.random.default_rng(0), watch=shares.append)
+    assert shares
+    assert all(0 <= share <= 1 for share in shares)
+    assert shares == sorted(shares)
+
+
+def test_the_step_scale_is_what_one_random_action_changes() -> None:
+    scale = turntable.posed().step_scale
+    assert scale.shape == (4,)
+    assert 0.005 < scale[0] < 0.1
+    assert 0.005 < scale[1] < 0.1
+    assert scale[2:] == pytest.approx([0, 0], abs=1e-12)
+
+
+@pytest.mark.parametrize("width", [1, 3, 5])
+def test_a_wrong_number_of_columns_is_refused_with_the_targets_columns(width: int) -> None:
+    demos = Demonstrations(np.zeros((4, width)), [3], [0.0])
+    with pytest.raises(
+        ImitableError, match=f"have {width} observation columns, but the target has 4.*joint cos, joint sin, goal cos, goal sin"
+    ):
+        turntable.posed(demos)
+
+
+def infeasible() -> Demonstrations:
+    """Two demonstrations that turn the wrong way."""
+    joints = np.tile(0.1 * np.arange(11), 2)
+    return Demonstrations(CLOCKWISE.observe(np.stack([joints, np.ones(22)], axis=1)), [10, 10], [0.0, 1.0])
+
+
+@pytest.mark.parametrize("method", ["feasibility", "naive", "ours"])
+def test_no_feasible_demonstration_is_an_error_that_names_the_numbers(method: str) -> None:
+    problem = turntable.posed(infeasible())
+    nearest, limit = problem.replay.distances.min(), problem.tolerance.farthest
+    assert nearest > limit
+    with pytest.raises(ImitableError) as caught:
+        weigh(problem, METHODS[method])
+    for part in ("no demonstration is feasible", f"{nearest:.3g}", f"{limit:.3g}", "raise Settings.noise", "0.01"):
+        assert part in str(caught.value)
+
+
+def test_a_method_that_ignores_feasibility_still_weighs() -> None:
+    assert weigh(turntable.posed(infeasible()), METHODS["none"]).tolist() == [1.0, 1.0]
+
+
+def test_all_weights_zero_is_an_error_that_names_the_method() -> None:
+    problem = turntable.posed(settings=replace(SETTINGS, sigma=12.5))
+    with pytest.raises(ImitableError, match=r"all 12 weights of method 'nothing' are zero; raise Settings\.sigma \(now 12\.5\)"):
+        weigh(problem, Method("nothing", "", lambda problem: 0 * uniform(problem)))
+
+
+def test_one_demonstration_is_posed_and_trusted() -> None:
+    problem = turntable.posed(turntable.demonstrations(count=1))
+    assert weigh(problem, METHODS["ours"]) == pytest.approx([1.0], abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sigma": 0.0},
+        {"sigma": -1.0},
+        {"sigma": np.nan},
+        {"noise": -0.1},
+        {"noise": np.nan},
+        {"radius": -1.0},
+        {"radius": np.nan},
+        {"exploration": 0},
+        {"held_out": 1.5},
+    ],
+    ids=str,
+)
+def test_settings_that_make_no_sense_are_refused_by_name(changes: dict[str, float]) -> None:
+    (name,) = changes
+    with pytest.raises(ImitableError, match=name):
+        turntable.posed(settings=replace(SETTINGS, **changes))
+
+
+def test_other_dynamics_are_told_apart_in_both_directions() -> None:
+    demos = turntable.demonstrations(COUNTER_CLOCKWISE, count=6)
+    settings = Settings(noise=0.01, sigma=10.0, exploration=20, fit=turntable.ExactFit())
+    own, foreign = (pose(demos, target, settings=settings, rng=np.random.default_rng(0)) for target in (COUNTER_CLOCKWISE, CLOCKWISE))
+    assert feasibility(own) == pytest.approx(np.ones(6), abs=1e-9)
+    assert feasibility(foreign).mean() < 0.8

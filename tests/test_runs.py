@@ -1,0 +1,344 @@
+"""Runs in memory and on disk: the same seed, the same bytes, interrupted or not."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import turntable
+from imitable.demonstrations import Demonstrations
+from imitable.errors import ImitableError
+from imitable.experiment import Streams, gather, run
+from imitable.methods import METHODS
+from imitable.networks import Policy
+from imitable.runs import RunFolder, perform
+from imitable.scorecard import load_scorecard, save_scorecard, scorecard
+from imitable.tasks import TASKS, Task, adjusted
+
+OURS = METHODS["ours"]
+LEARNERS = {"gail": turntable.TINY_GAIL, "cloning": turntable.TINY_CLONING}
+
+
+@pytest.fixture(params=LEARNERS.values(), ids=LEARNERS.keys())
+def task(request: pytest.FixtureRequest) -> Task:
+    return turntable.task(request.param)
+
+
+@pytest.fixture(scope="module")
+def demos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("demos") / "demos.npz"
+    gather(turntable.task(), seed=0, count=30).save(path)
+    return path
+
+
+# In memory
+
+
+def test_a_run_is_the_whole_path_of_the_data(task: Task) -> None:
+    result = run(task, OURS, seed=0)
+    assert result.seed == 0
+    assert result.weights.shape == (1000,)
+    assert len(result.curve) == 3
+    assert all(measurement.returns.shape == (100,) for measurement in result.curve)
+    assert result.mean_return == result.curve[-1].returns.mean()
+
+
+def test_the_same_seed_runs_the_same() -> None:
+    one, again, other = (run(turntable.task(), OURS, seed=seed) for seed in (0, 0, 1))
+    assert np.array_equal(one.weights, again.weights)
+    assert one.curve[-1].checkpoint.policy.parameters.tobytes() == again.curve[-1].checkpoint.policy.parameters.tobytes()
+    assert one.mean_return == again.mean_return
+    assert one.mean_return != other.mean_return
+
+
+def test_every_stage_has_its_own_stream_which_can_be_started_again() -> None:
+    streams = Streams.of(5)
+    stages = (streams.collecting, streams.posing, streams.learning, streams.measuring)
+    first = [stage().random(4).tolist() for stage in stages]
+    assert first == [stage().random(4).tolist() for stage in stages]
+    assert len({tuple(each) for each in first}) == 4
+    assert first != [stage().random(4).tolist() for stage in (Streams.of(6).collecting,) * 4]
+
+
+def test_a_negative_seed_is_refused() -> None:
+    with pytest.raises(ImitableError, match="seed is -1"):
+        Streams.of(-1)
+
+
+def test_methods_share_the_problem_and_differ_in_weights() -> None:
+    weights = {name: run(turntable.task(), METHODS[name], seed=0).weights for name in METHODS}
+    assert (weights["none"] == 1).all()
+    assert (weights["ours"] <= weights["feasibility"]).all()
+    assert (weights["naive"] <= weights["feasibility"]).all()
+    assert len({each.tobytes() for each in weights.values()}) == len(METHODS)
+
+
+# On disk
+
+
+def files(folder: Path) -> set[str]:
+    return {each.name for each in folder.iterdir()}
+
+
+def test_a_run_on_disk_equals_the_run_in_memory(task: Task, tmp_path: Path) -> None:
+    result = perform(task, OURS, seed=0, folder=tmp_path / "run")
+    expected = run(task, OURS, seed=0)
+    assert result["mean_return"] == expected.mean_return
+    policy = Policy.load(tmp_path / "run" / "policy.safetensors")
+    assert np.array_equal(policy.parameters, expected.curve[-1].checkpoint.policy.parameters)
+    curve = RunFolder(tmp_path / "run").curve()
+    assert [each["mean_return"] for each in curve] == [each.returns.mean() for each in expected.curve]
+    assert [each["steps"] for each in curve] == [each.checkpoint.steps for each in expected.curve]
+    assert np.array_equal(load_scorecard(tmp_path / "run" / "scores.parquet")["weight"], expected.weights)
+
+
+def test_a_finished_run_has_its_files_and_no_scraps(demos: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "run"
+    result = perform(turntable.task(), OURS, seed=0, folder=folder, demos=demos)
+    assert files(folder) == {"config.json", "curve.json", "policy.safetensors", "scores.parquet", "result.json"}
+    config = json.loads((folder / "config.json").read_text())
+    assert (config["task"], config["method"], config["seed"]) == ("turntable/clockwise", "ours", 0)
+    assert config["settings"]["sigma"] == turntable.SETTINGS.sigma
+    assert config["learner"]["kind"] == "Cloning"
+    assert {"python", "numpy", "torch", "mujoco"} <= config["versions"].keys()
+    assert result == json.loads((folder / "result.json").read_text())
+    assert len(result["returns"]) == 100
+    assert sum(result["share_by_source"].values()) == pytest.approx(1.0, abs=1e-3)
+    assert result["effective_demonstrations"] > 1
+    for point in RunFolder(folder).curve():
+        assert set(point) == {"steps", "mean_return", "returns", "diagnostics"}
+
+
+def test_a_folder_with_a_run_is_not_touched_without_being_told(demos: Path, tmp_path: Path) -> None:
+    perform(turntable.task(), OURS, seed=0, folder=tmp_path, demos=demos)
+    before = {name: (tmp_path / name).read_bytes() for name in files(tmp_path)}
+    with pytest.raises(ImitableError, match=r"already has a finished run; give --resume .* or --overwrite"):
+        perform(turntable.task(), OURS, seed=0, folder=tmp_path, demos=demos)
+    assert {name: (tmp_path / name).read_bytes() for name in files(tmp_path)} == before
+
+
+def test_overwriting_starts_anew(demos: Path, tmp_path: Path) -> None:
+    first = perform(turntable.task(), OURS, seed=0, folder=tmp_path, demos=demos)
+    second = perform(turntable.task(), METHODS["none"], seed=1, folder=tmp_path, demos=demos, overwrite=True)
+    assert first["mean_return"] != second["mean_return"]
+    assert json.loads((tmp_path / "config.json").read_text())["method"] == "none"
+    assert len(RunFolder(tmp_path).curve()) == 3
+
+
+def test_resuming_a_finished_run_gives_its_result_and_does_nothing(demos: Path, tmp_path: Path) -> None:
+    first = perform(turntable.task(), OURS, seed=0, folder=tmp_path, demos=demos)
+    stamp = (tmp_path / "policy.safetensors").stat().st_mtime_ns
+    assert perform(turntable.task(), OURS, seed=0, folder=tmp_path, demos=demos, resume=True) == first
+    assert (tmp_path / "policy.safetensors").stat().st_mtime_ns == stamp
+
+
+def test_resuming_where_nothing_is_starts_a_run(demos: Path, tmp_path: Path) -> None:
+    assert perform(turntable.task(), OURS, seed=0, folder=tmp_path / "new", demos=demos, resume=True)["steps"] == 60
+
+
+class Interrupt:
+    """Press Ctrl-C at the n-th checkpoint."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+
+    def __call__(self, share: float) -> None:
+        assert 0 <= share <= 1
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_an_interrupted_run_resumes_to_the_same_curve(task: Task, demos: Path, tmp_path: Path, at: int) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    perform(task, OURS, seed=0, folder=whole, demos=demos)
+    with pytest.raises(KeyboardInterrupt):
+        perform(task, OURS, seed=0, folder=cut, demos=demos, watch=Interrupt(at))
+    assert not (cut / "result.json").exists()
+    assert len(RunFolder(cut).curve()) == at
+    with pytest.raises(ImitableError, match="already has an interrupted run"):
+        perform(task, OURS, seed=0, folder=cut, demos=demos)
+    resumed = perform(task, OURS, seed=0, folder=cut, demos=demos, resume=True)
+    for name in ("curve.json", "policy.safetensors", "scores.parquet", "config.json"):
+        assert (cut / name).read_bytes() == (whole / name).read_bytes(), name
+    original = json.loads((whole / "result.json").read_text())
+    assert {**resumed, "seconds": 0} == {**original, "seconds": 0}
+    assert files(cut) == files(whole)
+
+
+def test_a_run_interrupted_between_two_writes_resumes_to_the_same_curve(
+    task: Task, demos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import imitable.runs
+
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    perform(task, OURS, seed=0, folder=whole, demos=demos)
+    write, writes = imitable.runs.write_atomically, []
+
+    def stumble(path: Path, content: bytes) -> None:
+        writes.append(path)
+        if path.name == "snapshot.npz" and sum(each.name == "snapshot.npz" for each in writes) == 2:
+            raise KeyboardInterrupt
+        write(path, content)
+
+    monkeypatch.setattr(imitable.runs, "write_atomically", stumble)
+    with pytest.raises(KeyboardInterrupt):
+        perform(task, OURS, seed=0, folder=cut, demos=demos)
+    monkeypatch.undo()
+    assert len(RunFolder(cut).curve()) == 2, "the curve should be ahead of the snapshot"
+    perform(task, OURS, seed=0, folder=cut, demos=demos, resume=True)
+    assert (cut / "curve.json").read_bytes() == (whole / "curve.json").read_bytes()
+    assert (cut / "policy.safetensors").read_bytes() == (whole / "policy.safetensors").read_bytes()
+
+
+def interrupted(folder: Path, demos: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        perform(turntable.task(), OURS, seed=0, folder=folder, demos=demos, watch=Interrupt(1))
+
+
+def test_resuming_with_other_settings_is_refused_by_name(demos: Path, tmp_path: Path) -> None:
+    interrupted(tmp_path, demos)
+    with pytest.raises(ImitableError, match=r"was started with seed 0 \(now 1\)"):
+        perform(turntable.task(), OURS, seed=1, folder=tmp_path, demos=demos, resume=True)
+    with pytest.raises(ImitableError, match=r"method 'ours' \(now 'none'\)"):
+        perform(turntable.task(), METHODS["none"], seed=0, folder=tmp_path, demos=demos, resume=True)
+    other = turntable.task(settings=dataclasses.replace(turntable.SETTINGS, sigma=11.0))
+    with pytest.raises(ImitableError, match="sigma"):
+        perform(other, OURS, seed=0, folder=tmp_path, demos=demos, resume=True)
+
+
+def test_resuming_with_other_demonstrations_is_refused(demos: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.npz"
+    mine.write_bytes(demos.read_bytes())
+    interrupted(tmp_path / "run", mine)
+    gather(turntable.task(), seed=1, count=30).save(mine)
+    with pytest.raises(ImitableError, match=r"mine\.npz|demonstrations"):
+        perform(turntable.task(), OURS, seed=0, folder=tmp_path / "run", demos=mine, resume=True)
+
+
+@pytest.mark.parametrize("name", ["config.json", "curve.json", "snapshot.npz"])
+def test_a_damaged_file_of_an_interrupted_run_is_named_with_the_way_out(demos: Path, tmp_path: Path, name: str) -> None:
+    interrupted(tmp_path, demos)
+    content = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(content[: len(content) // 2])
+    with pytest.raises(ImitableError, match=rf"(?s){name}.*--overwrite"):
+        perform(turntable.task(), OURS, seed=0, folder=tmp_path, demos=demos, resume=True)
+
+
+def test_a_file_in_the_way_of_the_folder_is_named(demos: Path, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("mine")
+    with pytest.raises(ImitableError, match="taken is a file; give a folder"):
+        perform(turntable.task(), OURS, seed=0, folder=tmp_path / "taken", demos=demos)
+    assert (tmp_path / "taken").read_text() == "mine"
+
+
+def test_bad_demonstrations_leave_no_folder_behind(tmp_path: Path) -> None:
+    (tmp_path / "bad.npz").write_bytes(b"nothing")
+    with pytest.raises(ImitableError, match=r"bad\.npz"):
+        perform(turntable.task(), OURS, seed=0, folder=tmp_path / "run", demos=tmp_path / "bad.npz")
+    assert not (tmp_path / "run").exists()
+
+
+def test_overwriting_with_bad_demonstrations_keeps_the_old_run(demos: Path, tmp_path: Path) -> None:
+    perform(turntable.task(), OURS, seed=0, folder=tmp_path / "run", demos=demos)
+    (tmp_path / "bad.npz").write_bytes(b"nothing")
+    with pytest.raises(ImitableError, match=r"bad\.npz"):
+        perform(turntable.task(), OURS, seed=0, folder=tmp_path / "run", demos=tmp_path / "bad.npz", overwrite=True)
+    assert (tmp_path / "run" / "result.json").exists()
+
+
+def test_one_demonstration_makes_a_run(tmp_path: Path) -> None:
+    turntable.demonstrations(count=1).save(tmp_path / "one.npz")
+    result = perform(turntable.task(), OURS, seed=0, folder=tmp_path / "run", demos=tmp_path / "one.npz")
+    assert result["effective_demonstrations"] == pytest.approx(1.0)
+    assert result["share_by_source"] == {}
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        dataclasses.replace(turntable.TINY_CLONING, updates=0),
+        dataclasses.replace(turntable.TINY_CLONING, checkpoint_every=0),
+        dataclasses.replace(turntable.TINY_GAIL, rounds=0),
+        dataclasses.replace(turntable.TINY_GAIL, checkpoint_every=0),
+    ],
+    ids=["no updates", "no checkpoints of cloning", "no rounds", "no checkpoints of gail"],
+)
+def test_a_learner_that_would_never_show_a_policy_is_refused(demos: Path, tmp_path: Path, learner) -> None:
+    with pytest.raises(ImitableError, match=r"updates|rounds|checkpoint_every"):
+        perform(turntable.task(learner), OURS, seed=0, folder=tmp_path / "run", demos=demos)
+
+
+# Scorecards
+
+
+def test_a_scorecard_has_one_row_per_demonstration_with_every_score(tmp_path: Path) -> None:
+    given = turntable.mixed()
+    problem = turntable.posed(given)
+    card = scorecard(given, problem)
+    assert set(card) >= {"source", "length", "return", "distance", "feasibility", "rectified_return", "optimality", "weight"}
+    assert all(len(column) == 12 for column in card.values())
+    assert card["source"].tolist() == list(given.sources or ())
+    assert np.array_equal(card["weight"], card["feasibility"] * card["optimality"])
+    assert np.array_equal(scorecard(given, problem, np.full(12, 0.25))["weight"], np.full(12, 0.25))
+    save_scorecard(card, tmp_path / "scores.parquet")
+    loaded = load_scorecard(tmp_path / "scores.parquet")
+    assert list(loaded) == list(card)
+    assert all(loaded[name].tolist() == card[name].tolist() for name in card)
+
+
+def test_demonstrations_without_sources_are_of_unknown_source() -> None:
+    problem = turntable.posed()
+    assert set(scorecard(problem.demonstrations, problem)["source"]) == {"unknown"}
+
+
+def test_a_file_that_is_no_scorecard_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "bad.parquet").write_bytes(b"nothing")
+    for name in ("bad.parquet", "absent.parquet"):
+        with pytest.raises(ImitableError, match=name):
+            load_scorecard(tmp_path / name)
+
+
+# Settings by name
+
+
+def test_settings_and_hyper_parameters_can_be_replaced_by_name() -> None:
+    registered = TASKS["reacher/clockwise"]
+    before = registered.settings.sigma
+    task = adjusted(registered, ["sigma=20", "fit.epochs=3", "rounds=7", "trpo.batch=100", "trpo.hidden=8,9"])
+    assert task.settings.sigma == 20.0
+    assert task.settings.fit.epochs == 3
+    assert task.learner.rounds == 7  # type: ignore[attr-defined]
+    assert task.learner.trpo.batch == 100  # type: ignore[attr-defined]
+    assert task.learner.trpo.hidden == (8, 9)  # type: ignore[attr-defined]
+    assert TASKS["reacher/clockwise"].settings.sigma == before != 20.0
+    assert adjusted(TASKS["driving/slow"], []) == TASKS["driving/slow"]
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("sigma", "'sigma' is not of the form name=value"),
+        ("sigmo=3", "unknown setting 'sigmo'; did you mean sigma"),
+        ("sigma=wide", "sigma='wide' is not a float; it is now"),
+        ("updates=2.5", "updates='2.5' is not a int"),
+        ("fit.epoch=2", "unknown setting 'epoch'; did you mean epochs"),
+        ("fit.epochs.more=2", "unknown setting 'more'"),
+        ("fit=3", "fit"),
+        ("hidden=8,x", "hidden='8,x' is not a tuple"),
+    ],
+)
+def test_settings_that_cannot_be_replaced_are_refused(assignment: str, message: str) -> None:
+    with pytest.raises(ImitableError, match=message):
+        adjusted(TASKS["driving/slow"], [assignment])
+
+
+def test_saved_demonstrations_of_the_task_and_collected_ones_run_alike(tmp_path: Path) -> None:
+    gather(turntable.task(), seed=0).save(tmp_path / "demos.npz")
+    assert len(Demonstrations.load(tmp_path / "demos.npz")) == 1000
+    collected = perform(turntable.task(), OURS, seed=0, folder=tmp_path / "collected")
+    loaded = perform(turntable.task(), OURS, seed=0, folder=tmp_path / "loaded", demos=tmp_path / "demos.npz")
+    assert {**collected, "seconds": 0} == {**loaded, "seconds": 0}
