@@ -18,6 +18,7 @@ from imitable.sweep import Summary, summary
 
 HERE = Path(__file__).parent
 KEPT, DOCS = HERE / "results", HERE.parent / "docs"
+TABLE = "table"
 METHODS = ("none", "feasibility", "naive", "ours")
 PAPER = {
     "driving/slow": (-6218, -7364, -4812, -654),
@@ -30,21 +31,20 @@ GOALS = {"driving/slow": 0.0, "driving/fast": 0.0, "reacher/clockwise": -92.0, "
 Cells = dict[tuple[str, str], list[dict[str, Any]]]
 
 
-def keep(runs: Path) -> None:
-    """Copy settings, versions, curve and final returns of every finished run into benchmarks/results/."""
+def keep(runs: Path, variant: str = TABLE) -> None:
+    """Copy settings, versions, curve and final returns of every finished run into benchmarks/results/VARIANT/."""
     for path in sorted(runs.glob("**/result.json")):
         folder = RunFolder(path.parent)
         config, result = folder.config() or {}, folder.result() or {}
         curve = [{"steps": each["steps"], "mean_return": round(each["mean_return"], 3)} for each in folder.curve()]
-        variant = config["method"] + ("" if config["composition"] == "paper" else f"-{config['composition']}")
-        name = f"{config['task'].replace('/', '-')}--{variant}--{config['seed']}.json"
-        KEPT.mkdir(exist_ok=True)
-        (KEPT / name).write_text(json.dumps({"config": config, "result": result, "curve": curve}) + "\n")
+        name = f"{config['task'].replace('/', '-')}--{config['method']}--{config['seed']}.json"
+        (KEPT / variant).mkdir(parents=True, exist_ok=True)
+        (KEPT / variant / name).write_text(json.dumps({"config": config, "result": result, "curve": curve}) + "\n")
 
 
-def load() -> Cells:
+def load(variant: str = TABLE) -> Cells:
     cells: Cells = defaultdict(list)
-    for path in sorted(KEPT.glob("*.json")):
+    for path in sorted((KEPT / variant).glob("*.json")):
         cell = json.loads(path.read_text())
         cells[cell["config"]["task"], cell["config"]["method"]].append(cell)
     return cells
@@ -55,6 +55,20 @@ def summaries(cells: Cells) -> dict[tuple[str, str], Summary]:
     return {
         key: summary(*key, np.array([cell["result"]["mean_return"] for cell in found]), rng=rng) for key, found in sorted(cells.items())
     }
+
+
+def variants_table() -> list[str]:
+    """One line per task and method under other settings than the tasks' own."""
+    lines = ["| other setting | task | method | seeds | mean ± sd | 95 % interval |", "|---|---|---|---|---|---|"]
+    for folder in sorted(path for path in KEPT.iterdir() if path.name != TABLE):
+        for (task, method), each in summaries(load(folder.name)).items():
+            spread = each.means.std(ddof=1) if len(each.means) > 1 else 0.0
+            low, high = each.interval
+            lines.append(
+                f"| `--set {folder.name.replace(',', ' --set ')}` | {task} | {method} | {len(each.means)} "
+                f"| {each.means.mean():.1f} ± {spread:.1f} | [{low:.1f}, {high:.1f}] |"
+            )
+    return lines
 
 
 def results_table(found: dict[tuple[str, str], Summary]) -> list[str]:
@@ -143,6 +157,10 @@ def write() -> None:
         "",
         *verdicts(found),
         "",
+        "## Other settings",
+        "",
+        *variants_table(),
+        "",
         "## What the weights do",
         "",
         *sources_table(cells),
@@ -166,8 +184,8 @@ def write() -> None:
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["keep", runs]:
-            keep(Path(runs))
+        case ["keep", runs, *variant]:
+            keep(Path(runs), *variant)
         case ["write"]:
             write()
         case _:

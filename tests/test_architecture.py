@@ -18,7 +18,7 @@ STAGES = [
     ("reinforcement",),
     ("evaluation",),
     ("experts",),
-    ("inverse_dynamics",),
+    ("residual_net", "inverse_dynamics"),
     ("replay",),
     ("problem",),
     ("scores",),

@@ -5,8 +5,9 @@ import pytest
 from torch import nn
 
 import turntable
-from imitable.inverse_dynamics import InverseDynamicsFit, ResidualNet, explore
+from imitable.inverse_dynamics import InverseDynamicsFit, explore
 from imitable.problem import Settings, pose
+from imitable.residual_net import ResidualNet
 from imitable.scores import feasibility
 from imitable.simulators import driving
 

@@ -139,24 +139,23 @@ def test_resuming_where_nothing_is_starts_a_run(demos: Path, tmp_path: Path) -> 
 
 
 class Interrupt:
-    """Press Ctrl-C at the n-th checkpoint."""
+    """Press Ctrl-C once a run has so many checkpoints; at none, while it is still being posed."""
 
-    def __init__(self, at: int) -> None:
-        self.left = at
+    def __init__(self, folder: Path, *, at: int) -> None:
+        self.folder, self.at = RunFolder(folder), at
 
     def __call__(self, share: float) -> None:
         assert 0 <= share <= 1
-        self.left -= 1
-        if self.left == 0:
+        if len(self.folder.curve()) == self.at:
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("at", [1, 2])
+@pytest.mark.parametrize("at", [0, 1, 2])
 def test_an_interrupted_run_resumes_to_the_same_curve(task: Task, demos: Path, tmp_path: Path, at: int) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     perform(task, OURS, seed=0, folder=whole, demos=demos)
     with pytest.raises(KeyboardInterrupt):
-        perform(task, OURS, seed=0, folder=cut, demos=demos, watch=Interrupt(at))
+        perform(task, OURS, seed=0, folder=cut, demos=demos, watch=Interrupt(cut, at=at))
     assert not (cut / "result.json").exists()
     assert len(RunFolder(cut).curve()) == at
     with pytest.raises(ImitableError, match="already has an interrupted run"):
@@ -196,7 +195,7 @@ def test_a_run_interrupted_between_two_writes_resumes_to_the_same_curve(
 
 def interrupted(folder: Path, demos: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        perform(turntable.task(), OURS, seed=0, folder=folder, demos=demos, watch=Interrupt(1))
+        perform(turntable.task(), OURS, seed=0, folder=folder, demos=demos, watch=Interrupt(folder, at=1))
 
 
 def test_resuming_with_other_settings_is_refused_by_name(demos: Path, tmp_path: Path) -> None:
@@ -258,18 +257,13 @@ def test_one_demonstration_makes_a_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "learner",
-    [
-        dataclasses.replace(turntable.TINY_CLONING, updates=0),
-        dataclasses.replace(turntable.TINY_CLONING, checkpoint_every=0),
-        dataclasses.replace(turntable.TINY_GAIL, rounds=0),
-        dataclasses.replace(turntable.TINY_GAIL, checkpoint_every=0),
-    ],
-    ids=["no updates", "no checkpoints of cloning", "no rounds", "no checkpoints of gail"],
+    ("learner", "count"),
+    [(turntable.TINY_CLONING, count) for count in ("updates", "checkpoint_every")]
+    + [(turntable.TINY_GAIL, count) for count in ("rounds", "checkpoint_every")],
 )
-def test_a_learner_that_would_never_show_a_policy_is_refused(demos: Path, tmp_path: Path, learner) -> None:
-    with pytest.raises(ImitableError, match=r"updates|rounds|checkpoint_every"):
-        perform(turntable.task(learner), OURS, seed=0, folder=tmp_path / "run", demos=demos)
+def test_a_learner_that_would_never_show_a_policy_is_refused_at_birth(learner, count: str) -> None:
+    with pytest.raises(ImitableError, match=rf"{type(learner).__name__}\.{count} is 0"):
+        dataclasses.replace(learner, **{count: 0})
 
 
 # Scorecards

@@ -163,14 +163,17 @@ def sweep(
     import numpy as np
 
     from imitable.methods import find_method
-    from imitable.sweep import cells, parse_seeds, summarise, sweep as sweep_cells
+    from imitable.runs import RunFolder, configuration
+    from imitable.sweep import Cell, cells, parse_seeds, summarise, sweep as sweep_cells
     from imitable.tasks import adjusted, find_task
 
-    for name in tasks:
-        adjusted(find_task(name), changes)
-    for name in methods:
-        find_method(name)
     grid = cells(tasks, methods, parse_seeds(seeds), root=output)
+    chosen = {name: adjusted(find_task(name), changes) for name in tasks}
+    ways = {name: find_method(name) for name in methods}
+
+    def check(cell: Cell) -> None:
+        RunFolder(cell.folder).check(configuration(chosen[cell.task], ways[cell.method], seed=cell.seed))
+
     done = 0
     with _progress(f"{len(grid)} runs") as advance:
 
@@ -180,7 +183,7 @@ def sweep(
             advance(done / len(grid))
 
         options = [option for change in changes for option in ("--set", change)]
-        failures = sweep_cells(grid, workers=workers, options=options, watch=watch)
+        failures = sweep_cells(grid, workers=workers, options=options, check=check, watch=watch)
     rows = [
         (
             each.task,

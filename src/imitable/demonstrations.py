@@ -1,6 +1,5 @@
 """What a demonstration set is: ragged state trajectories with their returns, checked at birth."""
 
-import zipfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from imitable.arrays import Array, Booleans, Generator, Integers
 from imitable.errors import ImitableError
-from imitable.files import write_atomically
+from imitable.files import UNREADABLE, read_arrays, write_atomically
 
 OPTIMAL, SUBOPTIMAL, OTHER_DYNAMICS = SOURCES = ("optimal", "suboptimal", "other-dynamics")
 
@@ -49,7 +48,8 @@ class Demonstrations:
             raise ImitableError("there are no demonstrations: lengths is empty; a set needs at least one")
         if self.states.shape[1] == 0:
             raise ImitableError("states has no columns; a state needs at least one number")
-        for name, size in (("returns", len(self.returns)), ("sources", len(self.sources or self.lengths))):
+        labels = self.lengths if self.sources is None else self.sources
+        for name, size in (("returns", len(self.returns)), ("sources", len(labels))):
             if size != len(self):
                 raise ImitableError(f"{name} has {size} entries for {len(self)} demonstrations; it needs one each")
         if (short := np.flatnonzero(self.lengths < 1)).size:
@@ -137,14 +137,11 @@ class Demonstrations:
         """Read a plain `.npz`; pickled content is refused."""
         way_out = "expected a .npz with arrays states, lengths, returns and optionally sources"
         try:
-            with np.load(path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
+            arrays = read_arrays(Path(path))
         except FileNotFoundError:
             raise ImitableError(f"{path} does not exist") from None
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError, NotImplementedError) as error:
+        except UNREADABLE as error:
             raise ImitableError(f"cannot read demonstrations from {path}: {error}; {way_out}, none of them pickled") from error
-        except Exception as error:  # zlib and struct errors of damaged archives
-            raise ImitableError(f"{path} is damaged: {error}; {way_out}") from error
         if missing := [name for name in ("states", "lengths", "returns") if name not in arrays]:
             raise ImitableError(f"{path} has no {' and no '.join(missing)}; {way_out}")
         try:
@@ -221,11 +218,14 @@ def share_counts(shares: Mapping[str, float], *, count: int) -> dict[str, int]:
 
 def _protected(name: str, values: ArrayLike, kind: type) -> Array:
     """A read-only copy in the wanted type (the array itself if it already is one)."""
-    given = np.asarray(values)
+    try:
+        given = np.asarray(values)
+    except ValueError as error:  # ragged lists
+        raise ImitableError(f"{name} must be an array of numbers ({error})") from error
     if given.dtype == object or given.dtype.kind not in "fiub":
         raise ImitableError(f"{name} must hold numbers, got {given.dtype}")
-    if kind is np.int64 and given.dtype.kind == "f" and not np.array_equal(given, np.round(given)):
-        raise ImitableError(f"{name} must hold whole numbers, got {given[given != np.round(given)][0]}")
+    if kind is np.int64 and given.dtype.kind == "f" and (odd := ~np.isfinite(given) | (given != np.round(given))).any():
+        raise ImitableError(f"{name} must hold whole numbers, got {given[odd][0]}")
     if given.dtype == kind and not given.flags.writeable and given.base is None:
         return given
     copy: Array = np.array(given, dtype=kind)

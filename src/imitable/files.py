@@ -1,9 +1,17 @@
-"""Writing files so that an interruption leaves the old one or the new one, never half of one."""
+"""Reading arrays, and writing files so that an interruption leaves the old one or the new one, never half of one."""
 
 import json
 import os
+import zipfile
+import zlib
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+
+UNREADABLE = (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, AttributeError, NotImplementedError)
+"""What numpy raises on a damaged, foreign or pickled `.npz`."""
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -15,3 +23,12 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 def write_json(path: Path, content: Any) -> None:
     write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays of a `.npz`, never unpickled; read whole, so that a damaged file is not left open."""
+    content = np.load(BytesIO(path.read_bytes()), allow_pickle=False)
+    if isinstance(content, np.ndarray):
+        raise ValueError("it holds a lone array")
+    with content as file:
+        return {name: file[name] for name in file.files}

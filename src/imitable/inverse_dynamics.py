@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from imitable.arrays import Array, Float32, Generator
 from imitable.reinforcement import Episodes, demonstrate, input_scaling
@@ -19,27 +17,11 @@ class InverseDynamics(Protocol):
     def __call__(self, observations: Array, next_observations: Array) -> Array: ...
 
 
-class ResidualNet(nn.Module):
-    """Eight linear layers: one in, six residual blocks h <- relu(h + relu(W h + b)), one out."""
-
-    def __init__(self, inputs: int, outputs: int, *, width: int = 100, blocks: int = 6) -> None:
-        super().__init__()
-        self.entry = nn.Linear(inputs, width)
-        self.blocks = nn.ModuleList(nn.Linear(width, width) for _ in range(blocks))
-        self.exit = nn.Linear(width, outputs)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        hidden = torch.relu(self.entry(inputs))
-        for block in self.blocks:
-            hidden = torch.relu(hidden + torch.relu(block(hidden)))
-        return self.exit(hidden)  # type: ignore[no-any-return]
-
-
 @dataclass(frozen=True, eq=False)
 class LearnedInverseDynamics:
-    """The fitted network with the fixed scales of its inputs, (s, s' - s)."""
+    """A fitted network with the fixed scales of its inputs, (s, s' - s)."""
 
-    network: ResidualNet
+    predict: Callable[[Float32], Float32]
     centre: Array
     """(2 * observation,)"""
     scale: Array
@@ -51,9 +33,7 @@ class LearnedInverseDynamics:
 
     def __call__(self, observations: Array, next_observations: Array) -> Array:
         inputs = np.concatenate([observations, next_observations - observations], axis=1)
-        scaled = torch.from_numpy(((inputs - self.centre) / self.scale).astype(np.float32))
-        with torch.inference_mode():
-            actions = self.network(scaled).numpy()
+        actions = self.predict(((inputs - self.centre) / self.scale).astype(np.float32))
         return np.asarray(np.clip(actions.astype(np.float64), self.low, self.high))
 
 
@@ -89,6 +69,8 @@ class InverseDynamicsFit:
         self, exploration: Episodes, target: Simulator, *, rng: Generator, watch: Callable[[float], None] = lambda share: None
     ) -> LearnedInverseDynamics:
         """Smooth-L1 regression of the actions on (s, s' - s)."""
+        from imitable.residual_net import ResidualNet, initialise, regress
+
         rows = exploration.trajectories.transition_rows
         before, after = exploration.trajectories.states[rows], exploration.trajectories.states[rows + 1]
         inputs = np.concatenate([before, after - before], axis=1)
@@ -105,40 +87,4 @@ class InverseDynamicsFit:
             rng=rng,
             watch=watch,
         )
-        return LearnedInverseDynamics(network.eval(), centre, scale, target.action_low, target.action_high)
-
-
-def initialise(network: nn.Module, rng: Generator) -> None:
-    """Torch's own default initialisation of linear layers, but from our generator."""
-    with torch.no_grad():
-        for layer in network.modules():
-            if isinstance(layer, nn.Linear):
-                bound = layer.in_features**-0.5
-                for tensor in (layer.weight, layer.bias):
-                    tensor.copy_(torch.from_numpy(rng.uniform(-bound, bound, tuple(tensor.shape)).astype(np.float32)))
-
-
-def regress(
-    network: nn.Module,
-    inputs: Float32,
-    targets: Float32,
-    *,
-    updates: int,
-    batch: int,
-    rate: float,
-    rng: Generator,
-    watch: Callable[[float], None],
-) -> None:
-    """Smooth-L1 regression with Adam and a cosine schedule."""
-    optimiser = torch.optim.Adam(network.parameters(), lr=rate, fused=True)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, updates)
-    x, y = torch.from_numpy(inputs), torch.from_numpy(targets)
-    for update in range(updates):
-        rows = torch.from_numpy(rng.integers(len(inputs), size=batch))
-        loss = nn.functional.smooth_l1_loss(network(x[rows]), y[rows])
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-        schedule.step()
-        if update % 100 == 0:
-            watch(update / updates)
+        return LearnedInverseDynamics(network.predict, centre, scale, target.action_low, target.action_high)

@@ -25,6 +25,17 @@ class Settings:
     held_out: float = 0.2  # share of them that sets the tolerance, never used in fitting
     fit: InverseDynamicsFit = field(default_factory=InverseDynamicsFit)
 
+    def __post_init__(self) -> None:
+        for name, fits, wanted in (
+            ("noise", 0 <= self.noise < np.inf, "at least 0 and finite"),
+            ("sigma", self.sigma > 0, "above 0"),
+            ("radius", self.radius > 0, "above 0"),
+            ("exploration", self.exploration >= 2, "at least 2"),
+            ("held_out", 0 < self.held_out < 1, "between 0 and 1"),
+        ):
+            if not fits:
+                raise ImitableError(f"Settings.{name} is {getattr(self, name)}; it must be {wanted}")
+
 
 @dataclass(frozen=True)
 class Tolerance:

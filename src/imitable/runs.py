@@ -6,6 +6,7 @@ import platform
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
@@ -18,7 +19,7 @@ from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
 from imitable.experiment import Measurement, Streams, gather, learn, weigh
 from imitable.experts import Composition
-from imitable.files import write_atomically, write_json
+from imitable.files import UNREADABLE, read_arrays, write_atomically, write_json
 from imitable.learners import Snapshot
 from imitable.methods import Method
 from imitable.problem import pose
@@ -50,16 +51,21 @@ class RunFolder:
         if existing is not None and not (overwrite or resume):
             state = "a finished run" if self.finished else "an interrupted run"
             raise ImitableError(f"{self.path} already has {state}; give --resume to go on with it or --overwrite to replace it")
-        if existing is not None and resume and not overwrite:
-            if changed := [name for name in config if name != "versions" and existing.get(name) != config[name]]:
-                raise ImitableError(
-                    f"{self.path} was started with {_differences(existing, config, changed)}; resume with the same settings, "
-                    "or give --overwrite"
-                )
+        if existing is not None and not overwrite:
+            self.check(config)
             return
         for name in (CURVE, POLICY, SCORES, SNAPSHOT, RESULT):
             (self.path / name).unlink(missing_ok=True)
         write_json(self.path / CONFIG, config)
+
+    def check(self, config: Mapping[str, Any]) -> None:
+        """Refuse a run that was made with other settings."""
+        existing = self.config() or config
+        if changed := [name for name in config if name != "versions" and existing.get(name) != config[name]]:
+            raise ImitableError(
+                f"{self.path} was started with {_differences(existing, config, changed)}; go on with the same settings, "
+                "or replace it (--overwrite, or another folder for a sweep)"
+            )
 
     @property
     def finished(self) -> bool:
@@ -79,8 +85,10 @@ class RunFolder:
         path = self.path / SNAPSHOT
         if not path.exists():
             return None
-        with np.load(path, allow_pickle=False) as file:
-            return dict(file)
+        try:
+            return read_arrays(path)
+        except UNREADABLE as error:
+            raise ImitableError(f"{path} is damaged ({error}); give --overwrite to start the run anew") from error
 
     def add(self, measurement: Measurement) -> None:
         """Record a checkpoint. The snapshot goes last: curve points beyond it are dropped and made again on resumption."""
@@ -138,7 +146,25 @@ def _read_json(path: Path) -> dict[str, Any] | None:
 
 
 def _differences(existing: Mapping[str, Any], config: Mapping[str, Any], changed: list[str]) -> str:
-    return ", ".join(f"{name} {existing.get(name)!r} (now {config[name]!r})" for name in changed)
+    """Only what differs, down to single numbers."""
+    pieces = []
+    for name in changed:
+        old, new = existing.get(name), config[name]
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            inner = [key for key in new if old.get(key) != new[key]]
+            pieces += [f"{name}.{key} {old.get(key)!r} (now {new[key]!r})" for key in inner]
+        else:
+            pieces.append(f"{name} {old!r} (now {new!r})")
+    return ", ".join(pieces)
+
+
+def configuration(
+    task: Task, method: Method, *, seed: int, demos: Path | None = None, composition: Composition = "paper"
+) -> dict[str, Any]:
+    """Everything a run's numbers depend on."""
+    source = {"demonstrations": str(demos), "sha256": sha256(demos.read_bytes()).hexdigest()} if demos else {"composition": composition}
+    parts = {"settings": describe(task.settings), "learner": describe(method.learner or task.learner)}
+    return {"task": task.name, "method": method.name, "seed": seed, **source, **parts, "versions": versions()}
 
 
 def perform(
@@ -155,14 +181,12 @@ def perform(
 ) -> dict[str, Any]:
     """`run`, kept on disk as it goes; interrupted and resumed, it gives the curve it would have given in one go."""
     record, streams = RunFolder(folder), Streams.of(seed)
-    source = {"demonstrations": str(demos)} if demos else {"composition": composition}
-    learner = method.learner or task.learner
-    settings = {"settings": describe(task.settings), "learner": describe(learner)}
-    config = {"task": task.name, "method": method.name, "seed": seed, **source, **settings, "versions": versions()}
-    demonstrations = Demonstrations.load(demos) if demos else gather(task, seed=seed, composition=composition)
+    given = Demonstrations.load(demos) if demos else None
+    config = configuration(task, method, seed=seed, demos=demos, composition=composition)
     record.open(config, overwrite=overwrite, resume=resume)
     if record.finished:
         return record.result() or {}
+    demonstrations = given or gather(task, seed=seed, composition=composition)
     began = time.perf_counter()
     problem = pose(demonstrations, task.target, settings=task.settings, rng=streams.posing(), watch=lambda share: watch(0.3 * share))
     weights = weigh(problem, method)

@@ -39,7 +39,10 @@ class TransitionSampler:
 
 def effective_sample_size(weights: Array) -> float:
     """(sum w)^2 / sum w^2: how many equally weighted demonstrations would be as informative."""
-    return float(weights.sum() ** 2 / np.square(weights).sum()) if weights.any() else 0.0
+    if not weights.any():
+        return 0.0
+    relative = weights / weights.max()  # so that tiny weights do not vanish when squared
+    return float(relative.sum() ** 2 / np.square(relative).sum())
 
 
 def check_weights(weights: Array, count: int) -> None:

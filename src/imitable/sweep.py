@@ -43,7 +43,8 @@ class Failure:
 
 def cells(tasks: Sequence[str], methods: Sequence[str], seeds: Sequence[int], *, root: Path) -> list[Cell]:
     """Seed by seed, so that an interrupted sweep leaves whole tables of fewer seeds."""
-    return [Cell(task, method, seed, root) for seed, task, method in itertools.product(seeds, tasks, methods)]
+    every = [Cell(task, method, seed, root) for seed, task, method in itertools.product(seeds, tasks, methods)]
+    return list(dict.fromkeys(every))
 
 
 def sweep(
@@ -51,20 +52,36 @@ def sweep(
     *,
     workers: int = 2,
     options: Sequence[str] = (),
+    check: Callable[[Cell], None] = lambda cell: None,
     watch: Callable[[Cell], None] = lambda cell: None,
 ) -> list[Failure]:
-    """Run every cell that is not finished, `workers` single-threaded processes at a time; failures do not stop the rest."""
-    waiting = [cell for cell in grid if not RunFolder(cell.folder).finished]
-    for cell in grid:
-        if cell not in waiting:
-            watch(cell)
-    running: dict[Cell, subprocess.Popen[bytes]] = {}
+    """Run every cell that is not finished, `workers` single-threaded processes at a time; failures do not stop the rest.
+
+    `check` may refuse a cell by an `ImitableError`, such as one made with other settings; `watch` hears of every cell that is done.
+    """
+    if workers < 1:
+        raise ImitableError(f"workers is {workers}; a sweep needs at least one")
     failures: list[Failure] = []
+    waiting: list[Cell] = []
+    for cell in grid:
+        try:
+            check(cell)
+            if not RunFolder(cell.folder).finished:
+                waiting.append(cell)
+                continue
+        except ImitableError as error:
+            failures.append(Failure(cell, str(error)))
+        watch(cell)
+    running: dict[Cell, subprocess.Popen[bytes]] = {}
     try:
         while waiting or running:
             while waiting and len(running) < workers:
                 cell = waiting.pop(0)
-                running[cell] = _start(cell, options)
+                try:
+                    running[cell] = _start(cell, options)
+                except ImitableError as error:
+                    failures.append(Failure(cell, str(error)))
+                    watch(cell)
             for cell, process in list(running.items()):
                 if process.poll() is not None:
                     del running[cell]
@@ -141,8 +158,9 @@ def parse_seeds(text: str) -> list[int]:
     """Seeds given as `0-4`, `7` or `0,2,5-6`."""
     seeds: list[int] = []
     for part in text.split(","):
-        first, _, last = part.partition("-")
-        if not first.isdigit() or (last and not last.isdigit()) or (last and int(last) < int(first)):
+        first, dash, last = part.partition("-")
+        ends = (first, last if dash else first)
+        if not all(end.isascii() and end.isdecimal() for end in ends) or int(ends[1]) < int(ends[0]):
             raise ImitableError(f"cannot read seeds {text!r}; give them as 0-4, 7 or 0,2,5-6")
-        seeds += range(int(first), int(last or first) + 1)
+        seeds += range(int(ends[0]), int(ends[1]) + 1)
     return seeds

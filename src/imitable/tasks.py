@@ -41,7 +41,7 @@ class Pupil:
 # were tuned on clockwise with other seeds than the results use, and kept for counter-clockwise. See docs/results.md.
 REACHER_SETTINGS = Settings(noise=0.001, sigma=10.0, radius=0.05, exploration=1000)
 REACHER_LEARNER = Gail(
-    rounds=800, discriminator_steps=2, trpo=Trpo(batch=2500, largest_divergence=0.02, value_passes=2), checkpoint_every=40
+    rounds=600, discriminator_steps=2, trpo=Trpo(batch=2500, largest_divergence=0.02, value_passes=2), checkpoint_every=40
 )
 
 
@@ -117,9 +117,12 @@ def _fields(value: Any) -> dict[str, Any]:
 def _assigned(value: Any, path: list[str], text: str) -> Any:
     """A copy of a dataclass with the field at `path` read from text, in the type it has."""
     name, *rest = path
-    if not hasattr(value, name):
+    if name not in _fields(value):
         raise unknown_name("setting", name, _fields(value))
     old = _fields(value)[name]
+    if dataclasses.is_dataclass(old) != bool(rest):
+        parts = ", ".join(f"{name}.{part}" for part in _fields(old)) if dataclasses.is_dataclass(old) else name
+        raise ImitableError(f"cannot set {'.'.join(path)}={text}; set {parts}")
     if rest:
         return dataclasses.replace(value, **{name: _assigned(old, rest, text)})
     try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from imitable.arrays import Array, Float32, Generator
-from imitable.learners.base import Checkpoint, Snapshot, adam_arrays, generator_state, restore_adam, restore_generator
+from imitable.learners.base import Checkpoint, Snapshot, adam_arrays, check_counts, generator_state, restore_adam, restore_generator
 from imitable.networks import Adam, Mlp, Policy
 from imitable.problem import Problem
 from imitable.reinforcement import input_scaling
@@ -27,6 +27,9 @@ class Cloning:
     jitter: float = 1.0  # noise on observations, in units of what one random action changes
     hidden: tuple[int, ...] = (100, 100, 100)
     checkpoint_every: int = 2_000  # updates
+
+    def __post_init__(self) -> None:
+        check_counts(self, ("updates", "batch", "checkpoint_every"))
 
     def __call__(self, problem: Problem, weights: Array, *, rng: Generator, resume: Snapshot | None = None) -> Iterator[Checkpoint]:
         sampler, target = TransitionSampler(problem.demonstrations, weights), problem.target

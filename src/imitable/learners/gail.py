@@ -12,6 +12,7 @@ from imitable.learners.base import (
     Snapshot,
     adam_arrays,
     agent_arrays,
+    check_counts,
     generator_state,
     restore_adam,
     restore_agent,
@@ -34,6 +35,9 @@ class Gail:
     annealed: float = 0.1  # share of the KL bound and of the discriminator's rate that is left at the end
     trpo: Trpo = field(default_factory=Trpo)
     checkpoint_every: int = 20  # rounds
+
+    def __post_init__(self) -> None:
+        check_counts(self, ("rounds", "discriminator_steps", "checkpoint_every"))
 
     def __call__(self, problem: Problem, weights: Array, *, rng: Generator, resume: Snapshot | None = None) -> Iterator[Checkpoint]:
         sampler, target = TransitionSampler(problem.demonstrations, weights), problem.target
