@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all check format golden
+.PHONY: demo test test-all check format experts speed golden
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -27,6 +27,12 @@ check: .venv/ready
 format: .venv/ready
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+experts: .venv/ready
+	for task in driving/slow driving/fast reacher/clockwise reacher/counter-clockwise; do $(BIN)/imitable expert $$task -o src/imitable/policies; done
+
+speed: .venv/ready
+	$(BIN)/python benchmarks/speed.py
 
 golden: .venv/ready
 	$(BIN)/python tests/make_golden.py

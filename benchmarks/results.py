@@ -62,11 +62,10 @@ def variants_table() -> list[str]:
     lines = ["| other setting | task | method | seeds | mean ± sd | 95 % interval |", "|---|---|---|---|---|---|"]
     for folder in sorted(path for path in KEPT.iterdir() if path.name != TABLE):
         for (task, method), each in summaries(load(folder.name)).items():
-            spread = each.means.std(ddof=1) if len(each.means) > 1 else 0.0
             low, high = each.interval
             lines.append(
                 f"| `--set {folder.name.replace(',', ' --set ')}` | {task} | {method} | {len(each.means)} "
-                f"| {each.means.mean():.1f} ± {spread:.1f} | [{low:.1f}, {high:.1f}] |"
+                f"| {each.means.mean():.1f} ± {each.spread:.1f} | [{low:.1f}, {high:.1f}] |"
             )
     return lines
 
@@ -77,10 +76,9 @@ def results_table(found: dict[tuple[str, str], Summary]) -> list[str]:
     for task, paper in PAPER.items():
         for method, published in zip(METHODS, paper, strict=True):
             if each := found.get((task, method)):
-                spread = each.means.std(ddof=1) if len(each.means) > 1 else 0.0
                 low, high = each.interval
                 lines.append(
-                    f"| {task} | {method} | {len(each.means)} | {each.means.mean():.1f} ± {spread:.1f} | {each.middle:.1f} "
+                    f"| {task} | {method} | {len(each.means)} | {each.means.mean():.1f} ± {each.spread:.1f} | {each.middle:.1f} "
                     f"| [{low:.1f}, {high:.1f}] | {published} |"
                 )
     return lines
@@ -129,8 +127,13 @@ def experts_table() -> list[str]:
 
 def write() -> None:
     cells = load()
+    if not cells:
+        sys.exit(f"no runs in {KEPT / TABLE}; first: python benchmarks/results.py keep RUNS")
     found = summaries(cells)
-    first = next(iter(cells.values()))[0]["config"]["versions"]
+    every = [cell["config"]["versions"] for some in cells.values() for cell in some]
+    first = every[0]
+    if any(each != first for each in every):
+        sys.exit(f"{KEPT / TABLE} mixes versions; run the sweep again in one environment")
     page = [
         "# Results",
         "",

@@ -15,7 +15,7 @@ from imitable.experts import Schooling, collect, drive, train_and_keep
 from imitable.networks import Policy
 from imitable.reinforcement import Trpo, demonstrate
 from imitable.simulators import driving
-from imitable.tasks import TASKS
+from imitable.tasks import PUPILS, TASKS
 
 
 @pytest.mark.parametrize(("simulator", "expected"), [(driving.SLOW, 37.9), (driving.FAST, 77.7)])
@@ -105,3 +105,8 @@ def test_schooling_pays_for_actions() -> None:
     plain, costly = (Schooling(rounds=1, reward_scale=scale, control_cost=cost) for scale, cost in ((1.0, 0.0), (0.1, 2.0)))
     difference = 0.1 * plain.reward(turntable.CLOCKWISE)(experience) - costly.reward(turntable.CLOCKWISE)(experience)
     assert difference == pytest.approx(np.full((3, 2), 2.0 * 0.25))
+
+
+def test_every_task_says_how_its_target_is_trained() -> None:
+    assert PUPILS.keys() == TASKS.keys()
+    assert all(PUPILS[name].simulator is TASKS[name].target for name in TASKS)

@@ -100,6 +100,12 @@ def test_resuming_from_any_checkpoint_gives_the_uninterrupted_policies(learner: 
     assert [each.diagnostics for each in rest] == [each.diagnostics for each in whole[cut + 1 :]]
 
 
+def test_a_snapshot_holds_all_that_resuming_needs(learner: Learner, problem: Problem) -> None:
+    whole = learned(learner, problem)
+    rest = learned(learner, problem, seed=999, resume=whole[0].snapshot)  # a generator in another state is put back where it was
+    assert [everything(each.policy) for each in rest] == [everything(each.policy) for each in whole[1:]]
+
+
 def test_a_snapshot_does_not_move_while_learning_goes_on(learner: Learner, problem: Problem) -> None:
     going_on = learner(problem, np.ones(10), rng=np.random.default_rng(0))
     first = next(going_on)

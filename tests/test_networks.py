@@ -233,3 +233,10 @@ def test_a_file_that_is_no_policy_is_refused_by_name(tmp_path: Path, kind: str) 
 def test_a_missing_policy_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(ImitableError, match=r"absent\.safetensors"):
         Policy.load(tmp_path / "absent.safetensors")
+
+
+def test_a_deterministic_policy_refuses_to_sample() -> None:
+    policy = Policy.fresh(Mlp((2, 1)), centre=np.zeros(2), scale=np.ones(2), low=-np.ones(1), high=np.ones(1), rng=np.random.default_rng(0))
+    with pytest.raises(ImitableError, match="deterministic"):
+        policy.sample(np.zeros((3, 2)), np.random.default_rng(0))
+    assert policy(np.zeros((3, 2))).shape == (3, 1)

@@ -78,9 +78,7 @@ def test_rolled_out_agents_start_anew_where_they_finish() -> None:
     assert experience.next_observations[:, 0, 1].tolist() == [1, 2, 1, 2, 3, 1, 1]
     assert np.array_equal(experience.next_observations[:, :, 2], serial), "a next observation belongs to a new episode"
     assert experience.terminated[:, 0].tolist() == [False, True, False, False, True, True, False]
-    assert experience.started[:, 0].tolist() == [True, False, True, False, False, True, True]
     assert not experience.terminated[:, 1].any()
-    assert experience.started[:, 1].tolist() == [True] + [False] * 6
     assert experience.steps == 14
 
 
@@ -104,21 +102,21 @@ def test_input_scaling_leaves_columns_alone_that_never_move() -> None:
 # Advantages
 
 
-def experience_of(terminated: list[list[bool]], started: list[list[bool]]) -> Experience:
+def experience_of(terminated: list[list[bool]]) -> Experience:
     shape = (len(terminated), len(terminated[0]))
     nothing = np.zeros((*shape, 1))
-    return Experience(nothing, nothing, nothing, np.array(terminated), np.array(started))
+    return Experience(nothing, nothing, nothing, np.array(terminated))
 
 
 def test_advantages_by_hand_with_a_time_limit() -> None:
-    experience = experience_of([[False], [False]], [[True], [False]])
+    experience = experience_of([[False], [False]])
     found = advantages(np.array([[1.0], [2.0]]), np.array([[3.0], [5.0]]), np.array([[5.0], [7.0]]), experience, discount=0.5, decay=0.4)
     # Surprises: 1 + 0.5 * 5 - 3 = 0.5 and 2 + 0.5 * 7 - 5 = 0.5: the cut bootstraps from 7. Then 0.5 + 0.5 * 0.4 * 0.5.
     assert found == pytest.approx(np.array([[0.6], [0.5]]), abs=1e-12)
 
 
 def test_advantages_by_hand_with_an_end() -> None:
-    experience = experience_of([[False], [True], [False]], [[True], [False], [True]])
+    experience = experience_of([[False], [True], [False]])
     rewards, values, following = (np.array(each)[:, None] for each in ([1.0, 2.0, 4.0], [3.0, 5.0, 6.0], [5.0, 99.0, 8.0]))
     found = advantages(rewards, values, following, experience, discount=0.5, decay=0.4)
     # 4 + 0.5 * 8 - 6 = 2 belongs to the next episode; 2 - 5 = -3 has no future; 1 + 0.5 * 5 - 3 + 0.2 * -3 = -0.1.
@@ -129,9 +127,8 @@ def test_advantages_equal_their_definition_as_a_sum() -> None:
     rng = np.random.default_rng(0)
     time, agents, discount, decay = 30, 4, 0.9, 0.8
     terminated = rng.random((time, agents)) < 0.15
-    started = np.concatenate([np.ones((1, agents), dtype=bool), terminated[:-1]])
     rewards, values, following = rng.normal(size=(3, time, agents))
-    found = advantages(rewards, values, following, experience_of(terminated, started), discount=discount, decay=decay)
+    found = advantages(rewards, values, following, experience_of(terminated), discount=discount, decay=decay)
     surprise = rewards + discount * following * ~terminated - values
     for agent in range(agents):
         for begin in range(time):

@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     from imitable.demonstrations import Demonstrations as Demonstrations, Mixture as Mixture, join as join, mix as mix
     from imitable.errors import ImitableError as ImitableError
     from imitable.evaluation import evaluate as evaluate
-    from imitable.experiment import Measurement as Measurement, Result as Result, learn as learn, run as run, weigh as weigh
+    from imitable.experiment import (
+        Measurement as Measurement,
+        Result as Result,
+        Streams as Streams,
+        learn as learn,
+        run as run,
+        weigh as weigh,
+    )
     from imitable.experts import Cast as Cast, collect as collect
     from imitable.learners import Checkpoint as Checkpoint, Cloning as Cloning, Gail as Gail, Learner as Learner
     from imitable.methods import METHODS as METHODS, Method as Method, find_method as find_method
@@ -41,7 +48,7 @@ _HOME = {
         "demonstrations": "Demonstrations Mixture join mix",
         "errors": "ImitableError",
         "evaluation": "evaluate",
-        "experiment": "Measurement Result learn run weigh",
+        "experiment": "Measurement Result Streams learn run weigh",
         "experts": "Cast collect",
         "learners": "Checkpoint Cloning Gail Learner",
         "methods": "METHODS Method find_method",
@@ -60,6 +67,10 @@ _HOME = {
 __all__ = list(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]
 
 _register()
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def __getattr__(name: str) -> Any:

@@ -1,11 +1,11 @@
 """The command line: one program, a subcommand for every stage. Heavy imports wait until a command needs them."""
 
 import ctypes
-import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -17,7 +17,7 @@ from imitable.errors import ImitableError
 if TYPE_CHECKING:
     from imitable.scorecard import Columns
 
-TaskName = Positional[Annotated[str, arg(help="such as driving/slow; `imitable tasks` lists them")]]
+TaskName = Positional[Annotated[str, arg(metavar="TASK", help="such as driving/slow; `imitable tasks` lists them")]]
 Output = Annotated[Path, arg(aliases=["-o"], help="where to write")]
 Seed = Annotated[int, arg(help="the same seed gives the same bytes")]
 Changes = Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="NAME=VALUE", help="another value, such as sigma=20")]
@@ -60,8 +60,10 @@ def collect(
 ) -> None:
     """Make a mixture of demonstrations with a task's own demonstrators."""
     from imitable.experiment import gather
+    from imitable.files import check_writable
     from imitable.tasks import find_task
 
+    check_writable(output)
     demonstrations = gather(find_task(task), seed=seed, count=count, composition=composition)
     demonstrations.save(output)
     print(f"{output}: {demonstrations}")
@@ -79,20 +81,23 @@ def score(
 ) -> None:
     """Score every demonstration: feasibility on the task's target, optimality, and their product."""
     from imitable.demonstrations import Demonstrations
-    from imitable.experiment import Streams
+    from imitable.experiment import Streams, one_thread
+    from imitable.files import check_writable
     from imitable.problem import pose
     from imitable.report.figures import draw_scores
     from imitable.scorecard import save_scorecard, scorecard
     from imitable.tasks import adjusted, find_task
 
     chosen = adjusted(find_task(task), changes)
+    for path in filter(None, (output, picture)):
+        check_writable(path)
     demonstrations = Demonstrations.load(demos)
-    with _progress("scoring") as advance:
-        problem = pose(demonstrations, chosen.target, settings=chosen.settings, rng=Streams.of(seed).posing(), watch=advance)
+    with one_thread(), _progress("scoring") as advance:
+        problem = pose(demonstrations, chosen.target, settings=chosen.settings, rng=Streams(seed).posing(), watch=advance)
     card = scorecard(demonstrations, problem)
     save_scorecard(card, output)
     if picture is not None:
-        draw_scores(card, problem.tolerance, picture)
+        draw_scores(card, problem.tolerance, picture, sigma=problem.settings.sigma)
     _print_scores(card)
     print(f"{output}: one row for each of {len(demonstrations)} demonstrations")
 
@@ -133,9 +138,8 @@ def run(
 @app.command
 def evaluate(folder: Positional[Annotated[Path, arg(help="a run's folder")]], *, episodes: int = 100, seed: Seed = 1_000_000) -> None:
     """Measure a run's policy again, on other starts."""
-    import numpy as np
-
     from imitable.evaluation import evaluate
+    from imitable.experiment import Streams
     from imitable.networks import Policy
     from imitable.runs import POLICY, RunFolder
     from imitable.tasks import find_task
@@ -144,7 +148,7 @@ def evaluate(folder: Positional[Annotated[Path, arg(help="a run's folder")]], *,
     if config is None or not (folder / POLICY).exists():
         raise ImitableError(f"{folder} has no policy; make one with `imitable run ... -o {folder}`")
     target = find_task(config["task"]).target
-    returns = evaluate(Policy.load(folder / POLICY), target, episodes=episodes, rng=np.random.default_rng(seed))
+    returns = evaluate(Policy.load(folder / POLICY), target, episodes=episodes, rng=Streams(seed).measuring())
     error = returns.std(ddof=1) / len(returns) ** 0.5 if len(returns) > 1 else float("nan")
     print(f"{config['task']} {config['method']}: mean return {returns.mean():.2f} +- {error:.2f} (standard error, {episodes} episodes)")
 
@@ -189,9 +193,9 @@ def sweep(
             each.task,
             each.method,
             str(len(each.means)),
-            f"{each.means.mean():.1f} +- {each.means.std(ddof=1) if len(each.means) > 1 else 0:.1f}",
+            f"{each.means.mean():.1f} +- {each.spread:.1f}" if len(each.means) > 1 else f"{each.means.mean():.1f}",
             f"{each.middle:.1f}",
-            f"[{each.interval[0]:.1f}, {each.interval[1]:.1f}]",
+            f"[{each.interval[0]:.1f}, {each.interval[1]:.1f}]" if len(each.means) > 1 else "-",
         )
         for each in summarise(grid, rng=np.random.default_rng(0))
     ]
@@ -207,11 +211,11 @@ def sweep(
 def expert(
     task: TaskName,
     *,
-    output: Annotated[Path | None, arg(aliases=["-o"], help="a folder; the package's own where none is given")] = None,
-    seeds: Annotated[str, arg(help="the best of these on held-out starts is kept")] = "0-1",
+    output: Annotated[Path, arg(aliases=["-o"], help="a folder; the shipped ones are in src/imitable/policies")],
+    seeds: Annotated[str, arg(help="of the optimal policy: the best of these on held-out starts is kept")] = "0-1",
 ) -> None:
     """Train the policies that demonstrate for a task's target: an optimal one, and one after ten rounds."""
-    from imitable.experts import SHIPPED, train_and_keep
+    from imitable.experts import train_and_keep
     from imitable.sweep import parse_seeds
     from imitable.tasks import PUPILS, find_task
 
@@ -226,7 +230,7 @@ def expert(
                 pupil.simulator,
                 schooling,
                 name=f"{task.replace('/', '-')}-{quality}",
-                folder=output or SHIPPED,
+                folder=output,
                 seeds=parse_seeds(seeds) if quality == "optimal" else [0],
                 watch=advance,
             )
@@ -245,55 +249,40 @@ def demo(*, output: Output = Path("demo"), seed: Seed = 0) -> None:
 
 def main() -> None:
     """Run a command; a user's mistake ends in one line, not in a traceback."""
-    _prepare_process()
+    _keep_freed_memory()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that a sweep that is told to stop stops its runs
+    if sys.argv[1:] == ["--version"]:
+        print(f"imitable {version('imitable')}")
+        return
     try:
         app.cli(prog="imitable", description="Which of these demonstrations can my robot imitate, and are they worth imitating?")
     except ImitableError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
-        print("interrupted; what was done is kept, go on with --resume", file=sys.stderr)
+        print("interrupted; give the same command again to go on (`imitable run` with --resume)", file=sys.stderr)
         sys.exit(130)
 
 
-def _prepare_process() -> None:
-    """One thread for the small matrices of learning (two would cost more than they bring), and freed memory kept for reuse."""
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
+def _keep_freed_memory() -> None:
+    """Keep freed memory for reuse: large temporaries would be returned to the system and faulted in again at every update."""
     with suppress(OSError, AttributeError):  # only on glibc
         libc = ctypes.CDLL("libc.so.6")
         for option in (-1, -3):  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD
             libc.mallopt(option, 2_000_000_000)
 
 
-class _progress:  # noqa: N801
-    """A bar on a terminal, nothing elsewhere; entering it gives a function that takes the share done."""
+@contextmanager
+def _progress(title: str) -> Iterator[Callable[[float], None]]:
+    """A bar on a terminal, nothing elsewhere; gives a function that takes the share done."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    def __init__(self, title: str) -> None:
-        self.title = title
-
-    def __enter__(self) -> Callable[[float], None]:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-        console = Console(stderr=True)
-        self.bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f} %"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=console,
-            disable=not console.is_terminal,
-            transient=True,
-        )
-        self.bar.start()
-        job = self.bar.add_task(self.title, total=1.0)
-        return lambda share: self.bar.update(job, completed=share)
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.stop()
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal, transient=True) as bar:
+        job = bar.add_task(title, total=1.0)
+        yield lambda share: bar.update(job, completed=share)
 
 
 def _print_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:

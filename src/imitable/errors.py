@@ -14,3 +14,10 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> ImitableError:
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
     return ImitableError(f"unknown {kind} {name!r}; {hint}")
+
+
+def check_fields(owner: object, *rules: tuple[str, bool, str]) -> None:
+    """Refuse a dataclass in which a field does not fit; a rule is the field's name, whether it fits, and what it must be."""
+    for name, fits, wanted in rules:
+        if not fits:
+            raise ImitableError(f"{type(owner).__name__}.{name} is {getattr(owner, name)!r}; it must be {wanted}")

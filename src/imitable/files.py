@@ -10,15 +10,30 @@ from typing import Any
 
 import numpy as np
 
+from imitable.errors import ImitableError
+
 UNREADABLE = (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, AttributeError, NotImplementedError)
 """What numpy raises on a damaged, foreign or pickled `.npz`."""
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    partial.write_bytes(content)
-    partial.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            partial.write_bytes(content)
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as error:
+        raise ImitableError(f"cannot write {path}: {error.strerror}; give another place") from error
+
+
+def check_writable(path: Path) -> None:
+    """Refuse, before any work is done, a place where no file can be written."""
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise ImitableError(f"cannot write {path}: {'it is a folder' if path.is_dir() else f'{folder} is not a writable folder'}")
 
 
 def write_json(path: Path, content: Any) -> None:

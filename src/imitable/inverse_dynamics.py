@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from imitable.arrays import Array, Float32, Generator
+from imitable.errors import check_fields
 from imitable.reinforcement import Episodes, demonstrate, input_scaling
 from imitable.simulators import Simulator
 
@@ -46,13 +47,13 @@ def explore(target: Simulator, *, count: int, rng: Generator) -> Episodes:
     held = np.zeros((count, len(target.action_low)))
     clock = 0
 
-    def act(observations: Array) -> Array:
+    def act(_: Array) -> Array:
         nonlocal clock
         fresh = rng.uniform(target.action_low, target.action_high, held.shape)
         renewed = (clock % hold == 0)[:, None]
         held[:] = np.where(renewed, fresh, held)
         clock += 1
-        return held[: len(observations)].copy()
+        return held.copy()
 
     return demonstrate(target, act, count=count, rng=rng)
 
@@ -64,6 +65,10 @@ class InverseDynamicsFit:
     epochs: int = 30
     batch: int = 256
     rate: float = 2e-3  # Adam, annealed to nothing along a cosine
+
+    def __post_init__(self) -> None:
+        positive = (("epochs", self.epochs > 0), ("batch", self.batch > 0), ("rate", self.rate > 0))
+        check_fields(self, *((name, fits, "above 0") for name, fits in positive))
 
     def __call__(
         self, exploration: Episodes, target: Simulator, *, rng: Generator, watch: Callable[[float], None] = lambda share: None

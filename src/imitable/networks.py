@@ -144,12 +144,29 @@ class Policy:
     log_spread: Float32 = field(default_factory=lambda: np.zeros(0, np.float32))
     """(action,) log standard deviation of sampled actions; empty for a deterministic policy."""
 
+    @classmethod
+    def fresh(
+        cls, network: Mlp, *, centre: Array, scale: Array, low: Array, high: Array, rng: Generator, spread: float | None = None
+    ) -> "Policy":
+        """An untrained policy; with a spread it can sample."""
+        return cls(
+            network,
+            network.initial(rng),
+            centre=centre.astype(np.float32),
+            scale=scale.astype(np.float32),
+            low=low.astype(np.float32),
+            high=high.astype(np.float32),
+            log_spread=np.full(0 if spread is None else network.widths[-1], np.log(spread or 1.0), np.float32),
+        )
+
     def __call__(self, observations: Array) -> Array:
         """(N, action) mean actions."""
         return np.clip(self.mean(self.inputs(observations)), self.low, self.high).astype(np.float64)
 
     def sample(self, observations: Array, rng: Generator) -> Array:
         """(N, action) actions drawn around the mean, not clipped: the simulator does that."""
+        if not len(self.log_spread):
+            raise ImitableError("this policy is deterministic (its log_spread is empty), so it cannot sample; call it for mean actions")
         mean = self.mean(self.inputs(observations))
         return (mean + np.exp(self.log_spread) * rng.standard_normal(mean.shape, np.float32)).astype(np.float64)
 
@@ -178,6 +195,7 @@ class Policy:
             inputs, outputs = network.widths[0], network.widths[-1]
             wanted = dict(zip(_POLICY_ARRAYS, (network.size, inputs, inputs, outputs, outputs), strict=False))
             wrong = [name for name, size in wanted.items() if arrays[name].shape != (size,)]
+            wrong += ["log_spread"] if arrays["log_spread"].shape not in ((0,), (outputs,)) else []
         except (SafetensorError, KeyError, TypeError, ValueError, OSError) as error:
             raise ImitableError(f"{path} is not a policy saved by imitable ({error})") from error
         if wrong:

@@ -7,7 +7,7 @@ import numpy as np
 
 from imitable.arrays import Array, Generator
 from imitable.demonstrations import Demonstrations
-from imitable.errors import ImitableError
+from imitable.errors import ImitableError, check_fields
 from imitable.inverse_dynamics import InverseDynamics, InverseDynamicsFit, explore
 from imitable.reinforcement import Episodes
 from imitable.replay import Replay, replay
@@ -26,15 +26,14 @@ class Settings:
     fit: InverseDynamicsFit = field(default_factory=InverseDynamicsFit)
 
     def __post_init__(self) -> None:
-        for name, fits, wanted in (
+        check_fields(
+            self,
             ("noise", 0 <= self.noise < np.inf, "at least 0 and finite"),
             ("sigma", self.sigma > 0, "above 0"),
             ("radius", self.radius > 0, "above 0"),
             ("exploration", self.exploration >= 2, "at least 2"),
             ("held_out", 0 < self.held_out < 1, "between 0 and 1"),
-        ):
-            if not fits:
-                raise ImitableError(f"Settings.{name} is {getattr(self, name)}; it must be {wanted}")
+        )
 
 
 @dataclass(frozen=True)
@@ -52,6 +51,7 @@ class Problem:
     demonstrations: Demonstrations
     """Without source labels."""
     target: Simulator
+    """What learners may step and observe; its reward is for measuring only."""
     settings: Settings
     inverse_dynamics: InverseDynamics
     replay: Replay
@@ -79,7 +79,16 @@ def pose(
     own, tolerance = measure_tolerance(held_out, target, inverse_dynamics, noise=settings.noise, rng=perturbing)
     anonymous = demonstrations.without_sources()
     replayed = replay(anonymous, target, inverse_dynamics)
-    return Problem(anonymous, target, settings, inverse_dynamics, replayed, tolerance, own.distances, step_scale(training))
+    return Problem(
+        demonstrations=anonymous,
+        target=target,
+        settings=settings,
+        inverse_dynamics=inverse_dynamics,
+        replay=replayed,
+        tolerance=tolerance,
+        own_distances=own.distances,
+        step_scale=step_scale(training),
+    )
 
 
 def step_scale(exploration: Episodes) -> Array:

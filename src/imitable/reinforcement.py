@@ -7,6 +7,7 @@ import numpy as np
 
 from imitable.arrays import Array, Booleans, Float32, Generator
 from imitable.demonstrations import Demonstrations
+from imitable.errors import check_fields
 from imitable.networks import Adam, Mlp, Policy
 from imitable.simulators import Simulator
 
@@ -25,8 +26,6 @@ class Experience:
     """(time, agent, action) as drawn, before the simulator clips them."""
     terminated: Booleans
     """(time, agent) the episode ended here; a time limit is not an end."""
-    started: Booleans
-    """(time, agent) an episode starts here."""
 
     @property
     def steps(self) -> int:
@@ -41,8 +40,7 @@ def roll_out(simulator: Simulator, act: Callable[[Array], Array], *, agents: int
     width, action_width = observed.shape[1], actions.shape[1]
     observations, next_observations = np.empty((2, steps, agents, width))
     taken = np.empty((steps, agents, action_width))
-    terminated, started = np.zeros((2, steps, agents), dtype=bool)
-    started[0] = True
+    terminated = np.zeros((steps, agents), dtype=bool)
     for time in range(steps):
         observations[time], taken[time] = observed, actions
         states = simulator.step(states, actions)
@@ -53,9 +51,8 @@ def roll_out(simulator: Simulator, act: Callable[[Array], Array], *, agents: int
         if ended.any():
             states[ended] = simulator.initial_states(int(ended.sum()), rng)
             observed = simulator.observe(states)
-            started[time + 1] = ended
         actions = act(observed)
-    return Experience(observations, next_observations, taken, terminated, started)
+    return Experience(observations, next_observations, taken, terminated)
 
 
 @dataclass(frozen=True)
@@ -99,8 +96,7 @@ def advantages(rewards: Array, values: Array, next_values: Array, experience: Ex
     estimates = np.empty_like(rewards)
     ahead = np.zeros(rewards.shape[1])
     for time in reversed(range(len(rewards))):
-        if time + 1 < len(rewards):
-            ahead = np.where(experience.started[time + 1], 0.0, ahead)
+        ahead = np.where(experience.terminated[time], 0.0, ahead)  # what follows an end belongs to another episode
         ahead = estimates[time] = surprise[time] + discount * decay * ahead
     return estimates
 
@@ -117,20 +113,36 @@ class Agent:
 
 @dataclass(frozen=True)
 class Trpo:
-    """Trust-region policy optimisation with generalised advantages; the defaults are the paper's settings."""
+    """Trust-region policy optimisation with generalised advantages; defaults as released but for docs/method.md's departures."""
 
-    batch: int = 5000  # steps per update, in whole episodes
+    batch: int = 5000  # steps per update, in pieces as long as a whole episode
     discount: float = 0.995
     decay: float = 0.97  # lambda of the advantage estimate
     largest_divergence: float = 0.01  # KL per update
     damping: float = 0.1
     conjugate_iterations: int = 10
-    fisher_share: float = 0.2  # of the samples; a subsample changes nothing visible in learning (see docs/results.md)
+    fisher_share: float = 0.2  # of the samples, for speed
     value_rate: float = 3e-4  # Adam
     value_minibatches: int = 30
     value_passes: int = 1
     hidden: tuple[int, ...] = (100, 100)
     spread: float = 1.0  # initial standard deviation of actions
+
+    def __post_init__(self) -> None:
+        check_fields(
+            self,
+            ("batch", self.batch >= 1, "at least 1"),
+            ("discount", 0 < self.discount <= 1, "in (0, 1]"),
+            ("decay", 0 <= self.decay <= 1, "in [0, 1]"),
+            ("largest_divergence", self.largest_divergence > 0, "above 0"),
+            ("damping", self.damping >= 0, "at least 0"),
+            ("conjugate_iterations", self.conjugate_iterations >= 1, "at least 1"),
+            ("fisher_share", 0 < self.fisher_share <= 1, "in (0, 1]"),
+            ("value_rate", self.value_rate > 0, "above 0"),
+            ("value_minibatches", self.value_minibatches >= 1, "at least 1"),
+            ("value_passes", self.value_passes >= 1, "at least 1"),
+            ("spread", self.spread > 0, "above 0"),
+        )
 
     def agents(self, simulator: Simulator) -> int:
         return max(1, round(self.batch / simulator.horizon))
@@ -139,19 +151,12 @@ class Trpo:
         """An untrained agent that sees observations centred and scaled."""
         inputs, outputs = len(centre), len(simulator.action_low)
         network, critic = Mlp((inputs, *self.hidden, outputs)), Mlp((inputs, *self.hidden, 1))
-        policy = Policy(
-            network,
-            network.initial(rng),
-            centre=centre.astype(np.float32),
-            scale=scale.astype(np.float32),
-            low=simulator.action_low.astype(np.float32),
-            high=simulator.action_high.astype(np.float32),
-            log_spread=np.full(outputs, np.log(self.spread), np.float32),
-        )
+        low, high = simulator.action_low, simulator.action_high
+        policy = Policy.fresh(network, centre=centre, scale=scale, low=low, high=high, spread=self.spread, rng=rng)
         return Agent(policy, critic.initial(rng), Adam.fresh(critic.size, rate=self.value_rate))
 
     def gather(self, simulator: Simulator, agent: Agent, *, rng: Generator) -> Experience:
-        """A batch of whole episodes: short pieces would lean on a value function that is still wrong."""
+        """A batch of pieces as long as an episode: shorter ones would lean on a value function that is still wrong."""
         return roll_out(
             simulator,
             lambda observations: agent.policy.sample(observations, rng),
@@ -195,16 +200,16 @@ class Trpo:
 
 
 def trust_region_step(
-    policy: Policy, inputs: Float32, actions: Float32, weights: Float32, *, settings: Trpo
+    policy: Policy, inputs: Float32, actions: Float32, gains: Float32, *, settings: Trpo
 ) -> tuple[Policy, dict[str, float]]:
-    """The policy that gains most from advantages `weights` (N,) while its mean KL from the old one stays within bounds."""
+    """The policy that gains most from advantages `gains` (N,) while its mean KL from the old one stays within bounds."""
     network, theta = policy.network, np.concatenate([policy.parameters, policy.log_spread])
     values = network.forward(policy.parameters, inputs)
     mean, variance = values[-1], np.exp(2 * policy.log_spread)
     deviations = actions - mean
     share = np.float32(1 / len(inputs))
-    mean_gradients = deviations / variance * (weights * share)[:, None]
-    spread_gradient = ((deviations**2 / variance - 1) * (weights * share)[:, None]).sum(axis=0)
+    mean_gradients = deviations / variance * (gains * share)[:, None]
+    spread_gradient = ((deviations**2 / variance - 1) * (gains * share)[:, None]).sum(axis=0)
     gradient = np.concatenate([network.backward(policy.parameters, values, mean_gradients), spread_gradient])
 
     stride = max(1, round(1 / settings.fisher_share))
@@ -234,7 +239,7 @@ def trust_region_step(
         log_ratio = (0.5 * (deviations**2 / variance - (actions - new_mean) ** 2 / new_variance) + policy.log_spread - log_spread).sum(
             axis=1
         )
-        gain = float(((np.exp(log_ratio) - 1) * weights).mean())
+        gain = float(((np.exp(log_ratio) - 1) * gains).mean())
         divergence = (log_spread - policy.log_spread + (variance + (mean - new_mean) ** 2) / (2 * new_variance) - 0.5).sum(axis=1)
         kl = float(divergence.mean())
         if kl <= settings.largest_divergence and gain > 0.1 * shrink * expected:

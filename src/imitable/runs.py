@@ -17,7 +17,7 @@ import numpy as np
 from imitable.arrays import Array
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
-from imitable.experiment import Measurement, Streams, gather, learn, weigh
+from imitable.experiment import Measurement, Streams, gather, learn, one_thread, weigh
 from imitable.experts import Composition
 from imitable.files import UNREADABLE, read_arrays, write_atomically, write_json
 from imitable.learners import Snapshot
@@ -35,6 +35,7 @@ CONFIG, CURVE, POLICY, SCORES, SNAPSHOT, RESULT = (
     "snapshot.npz",
     "result.json",
 )
+FILES = (CURVE, POLICY, SCORES, SNAPSHOT, RESULT)
 
 
 @dataclass(frozen=True)
@@ -47,21 +48,28 @@ class RunFolder:
         """Make the folder ready for a run with this configuration, or refuse to touch what is there."""
         if self.path.exists() and not self.path.is_dir():
             raise ImitableError(f"{self.path} is a file; give a folder for the run")
-        existing = self.config()
-        if existing is not None and not (overwrite or resume):
-            state = "a finished run" if self.finished else "an interrupted run"
-            raise ImitableError(f"{self.path} already has {state}; give --resume to go on with it or --overwrite to replace it")
-        if existing is not None and not overwrite:
-            self.check(config)
-            return
-        for name in (CURVE, POLICY, SCORES, SNAPSHOT, RESULT):
+        if overwrite and resume:
+            raise ImitableError("--overwrite and --resume exclude each other; give one of them")
+        if not overwrite:
+            if self.config() is not None:
+                if not resume:
+                    state = "a finished run" if self.finished else "an interrupted run"
+                    raise ImitableError(f"{self.path} already has {state}; give --resume to go on with it or --overwrite to replace it")
+                self.check(config)
+                return
+            if strangers := [name for name in FILES if (self.path / name).exists()]:
+                raise ImitableError(
+                    f"{self.path} has {strangers[0]} but no {CONFIG}, so it is no run; give another folder, or --overwrite to replace it"
+                )
+        for name in FILES:
             (self.path / name).unlink(missing_ok=True)
         write_json(self.path / CONFIG, config)
 
     def check(self, config: Mapping[str, Any]) -> None:
         """Refuse a run that was made with other settings."""
         existing = self.config() or config
-        if changed := [name for name in config if name != "versions" and existing.get(name) != config[name]]:
+        ignored = {"versions"} if self.finished else set()  # going on in other versions would not give the same curve
+        if changed := [name for name in config if name not in ignored and existing.get(name) != config[name]]:
             raise ImitableError(
                 f"{self.path} was started with {_differences(existing, config, changed)}; go on with the same settings, "
                 "or replace it (--overwrite, or another folder for a sweep)"
@@ -127,6 +135,8 @@ def describe(value: Any) -> Any:
         return [describe(each) for each in value]
     if isinstance(value, float) and not np.isfinite(value):
         return str(value)
+    if callable(value):
+        return f"{value.__module__}.{value.__qualname__}"
     return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
 
 
@@ -162,11 +172,15 @@ def configuration(
     task: Task, method: Method, *, seed: int, demos: Path | None = None, composition: Composition = "paper"
 ) -> dict[str, Any]:
     """Everything a run's numbers depend on."""
-    source = {"demonstrations": str(demos), "sha256": sha256(demos.read_bytes()).hexdigest()} if demos else {"composition": composition}
-    parts = {"settings": describe(task.settings), "learner": describe(method.learner or task.learner)}
+    if demos and composition != "paper":
+        raise ImitableError(f"composition {composition!r} mixes the task's own demonstrations; leave it out when you give {demos}")
+    own = {"composition": composition, "cast": describe(task.cast)}
+    source = {"sha256 of demonstrations": sha256(demos.read_bytes()).hexdigest()} if demos else own
+    parts = {"target": describe(task.target), "settings": describe(task.settings), "learner": describe(method.learner or task.learner)}
     return {"task": task.name, "method": method.name, "seed": seed, **source, **parts, "versions": versions()}
 
 
+@one_thread()
 def perform(
     task: Task,
     method: Method,
@@ -180,7 +194,7 @@ def perform(
     watch: Callable[[float], None] = lambda share: None,
 ) -> dict[str, Any]:
     """`run`, kept on disk as it goes; interrupted and resumed, it gives the curve it would have given in one go."""
-    record, streams = RunFolder(folder), Streams.of(seed)
+    record, streams = RunFolder(folder), Streams(seed)
     given = Demonstrations.load(demos) if demos else None
     config = configuration(task, method, seed=seed, demos=demos, composition=composition)
     record.open(config, overwrite=overwrite, resume=resume)

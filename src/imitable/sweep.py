@@ -88,7 +88,7 @@ def sweep(
                     if not RunFolder(cell.folder).finished:
                         failures.append(Failure(cell, _last_words(cell, process.returncode)))
                     watch(cell)
-            time.sleep(0.05)
+            time.sleep(0.2)
     finally:
         for process in running.values():
             process.terminate()
@@ -128,6 +128,11 @@ class Summary:
     """Interquartile mean over the seeds."""
     interval: tuple[float, float]
     """95 % bootstrap interval of the interquartile mean."""
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation over the seeds; not a number where there is only one."""
+        return float(self.means.std(ddof=1)) if len(self.means) > 1 else float("nan")
 
 
 def summarise(grid: Sequence[Cell], *, rng: Generator) -> list[Summary]:

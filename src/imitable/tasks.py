@@ -81,10 +81,12 @@ TASKS: dict[str, Task] = {
 
 # The released Reacher trains on -distance - |a|^2 and evaluates -10 x distance. Its control cost keeps the ten-epoch policies near
 # their random start; the optimal ones train on what is evaluated.
-_REACHER = {"optimal": Schooling(rounds=800), "suboptimal": Schooling(rounds=10, reward_scale=0.1, control_cost=1.0)}
-_DRIVING = {"optimal": None, "suboptimal": Schooling(rounds=10)}
+_TIMID = Schooling(rounds=10, reward_scale=0.1, control_cost=1.0)
 PUPILS: dict[str, Pupil] = {
-    name: Pupil(task.target, **(_REACHER if name.startswith("reacher/") else _DRIVING)) for name, task in TASKS.items()
+    "reacher/clockwise": Pupil(reacher.CLOCKWISE, optimal=Schooling(rounds=800), suboptimal=_TIMID),
+    "reacher/counter-clockwise": Pupil(reacher.COUNTER_CLOCKWISE, optimal=Schooling(rounds=800), suboptimal=_TIMID),
+    "driving/slow": Pupil(driving.SLOW, optimal=None, suboptimal=Schooling(rounds=10)),
+    "driving/fast": Pupil(driving.FAST, optimal=None, suboptimal=Schooling(rounds=10)),
 }
 
 

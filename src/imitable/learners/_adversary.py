@@ -27,9 +27,7 @@ class Adversary:
         logits_agent_is_high = self.network.forward(parameters, inputs)[-1][:, 0]
         return np.logaddexp(0.0, -logits_agent_is_high.astype(np.float64))
 
-    def update(
-        self, parameters: Float32, memory: Adam, *, agent: Float32, demonstrated: Float32, weights: Float32 | None = None
-    ) -> dict[str, float]:
+    def update(self, parameters: Float32, memory: Adam, *, agent: Float32, demonstrated: Float32) -> dict[str, float]:
         """One full-batch step, in place, of cross-entropy with label 1 for the agent and 0 for demonstrations."""
         inputs = np.concatenate([agent, demonstrated])
         values = self.network.forward(parameters, inputs)
@@ -38,8 +36,6 @@ class Adversary:
         slopes[: len(agent)] -= 1
         slopes[: len(agent)] /= len(agent)
         slopes[len(agent) :] /= len(demonstrated)
-        if weights is not None:
-            slopes[len(agent) :] *= weights[:, None]
         memory.step(parameters, self.network.backward(parameters, values, slopes))
         return {
             "agent recognised": float((probabilities[: len(agent)] > 0.5).mean()),

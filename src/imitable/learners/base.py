@@ -8,7 +8,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from imitable.arrays import Array, Generator
-from imitable.errors import ImitableError
 from imitable.networks import Adam, Policy
 from imitable.problem import Problem
 from imitable.reinforcement import Agent
@@ -34,13 +33,6 @@ class Learner(Protocol):
     """A frozen dataclass of hyper-parameters that learns when called."""
 
     def __call__(self, problem: Problem, weights: Array, *, rng: Generator, resume: Snapshot | None = None) -> Iterator[Checkpoint]: ...
-
-
-def check_counts(learner: object, names: tuple[str, ...]) -> None:
-    """Counts of a learner must be at least 1."""
-    for name in names:
-        if (value := getattr(learner, name)) < 1:
-            raise ImitableError(f"{type(learner).__name__}.{name} is {value}; it must be at least 1")
 
 
 def generator_state(rng: Generator) -> np.ndarray[Any, Any]:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from imitable.arrays import Array, Float32, Generator
-from imitable.learners.base import Checkpoint, Snapshot, adam_arrays, check_counts, generator_state, restore_adam, restore_generator
+from imitable.errors import check_fields
+from imitable.learners.base import Checkpoint, Snapshot, adam_arrays, generator_state, restore_adam, restore_generator
 from imitable.networks import Adam, Mlp, Policy
 from imitable.problem import Problem
 from imitable.reinforcement import input_scaling
@@ -29,18 +30,23 @@ class Cloning:
     checkpoint_every: int = 2_000  # updates
 
     def __post_init__(self) -> None:
-        check_counts(self, ("updates", "batch", "checkpoint_every"))
+        counts = (("updates", self.updates), ("batch", self.batch), ("checkpoint_every", self.checkpoint_every))
+        check_fields(
+            self,
+            *((name, value >= 1, "at least 1") for name, value in counts),
+            ("rate", self.rate > 0, "above 0"),
+            ("bend", self.bend > 0, "above 0"),
+            ("jitter", self.jitter >= 0, "at least 0"),
+        )
 
     def __call__(self, problem: Problem, weights: Array, *, rng: Generator, resume: Snapshot | None = None) -> Iterator[Checkpoint]:
         sampler, target = TransitionSampler(problem.demonstrations, weights), problem.target
         rows, actions = problem.demonstrations.transition_rows, recovered_actions(problem, weights)
         centre, scale = input_scaling(sampler.draw(10_000, rng)[0])
+        if resume is not None:
+            centre, scale = resume["centre"], resume["scale"]
         network = Mlp((problem.demonstrations.width, *self.hidden, len(target.action_low)), activation="relu")
-        policy = Policy(
-            network,
-            network.initial(rng),
-            *(each.astype(np.float32) for each in (centre, scale, target.action_low, target.action_high)),
-        )
+        policy = Policy.fresh(network, centre=centre, scale=scale, low=target.action_low, high=target.action_high, rng=rng)
         observations = policy.inputs(problem.demonstrations.states)
         # Rates such as a turn rate change wholly with one action, so in a demonstration they give away the last one, and a clone
         # learns to repeat it. Noise as large as what one action changes hides that, and leaves slow columns such as places alone.
@@ -62,7 +68,8 @@ class Cloning:
             since += 1
             done += 1
             if done % self.checkpoint_every == 0 or done == self.updates:
-                snapshot = adam_arrays("clone", memory) | {
+                snapshot = adam_arrays("clone", memory) | {"centre": centre, "scale": scale}
+                snapshot |= {
                     "parameters": parameters.copy(),
                     "done": np.array(done),
                     "rng": generator_state(rng),

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from imitable.arrays import Array, Generator
+from imitable.errors import check_fields
 from imitable.learners._adversary import Adversary
 from imitable.learners.base import (
     Checkpoint,
     Snapshot,
     adam_arrays,
     agent_arrays,
-    check_counts,
     generator_state,
     restore_adam,
     restore_agent,
@@ -26,7 +26,7 @@ from imitable.sampling import TransitionSampler
 
 @dataclass(frozen=True)
 class Gail:
-    """State-only GAIL; the defaults are the paper's settings."""
+    """State-only GAIL; defaults as released but for docs/method.md's departures."""
 
     rounds: int = 500
     discriminator_rate: float = 1e-3  # Adam
@@ -37,16 +37,24 @@ class Gail:
     checkpoint_every: int = 20  # rounds
 
     def __post_init__(self) -> None:
-        check_counts(self, ("rounds", "discriminator_steps", "checkpoint_every"))
+        check_fields(
+            self,
+            ("rounds", self.rounds >= 1, "at least 1"),
+            ("discriminator_rate", self.discriminator_rate > 0, "above 0"),
+            ("discriminator_steps", self.discriminator_steps >= 1, "at least 1"),
+            ("annealed", 0 < self.annealed <= 1, "in (0, 1]"),
+            ("checkpoint_every", self.checkpoint_every >= 1, "at least 1"),
+        )
 
     def __call__(self, problem: Problem, weights: Array, *, rng: Generator, resume: Snapshot | None = None) -> Iterator[Checkpoint]:
         sampler, target = TransitionSampler(problem.demonstrations, weights), problem.target
         seen, next_seen = sampler.draw(10_000, rng)
         centre, scale = input_scaling(seen)
         agent = self.trpo.start(target, centre=centre, scale=scale, rng=rng)
-        adversary = Adversary(
-            Mlp((2 * seen.shape[1], *self.discriminator_hidden, 1)), *input_scaling(np.concatenate([seen, next_seen - seen], axis=1))
-        )
+        judge_centre, judge_scale = input_scaling(np.concatenate([seen, next_seen - seen], axis=1))
+        if resume is not None:
+            judge_centre, judge_scale = resume["judge centre"], resume["judge scale"]
+        adversary = Adversary(Mlp((2 * seen.shape[1], *self.discriminator_hidden, 1)), centre=judge_centre, scale=judge_scale)
         rows = problem.demonstrations.transition_rows
         shown = adversary.inputs(problem.demonstrations.states[rows], problem.demonstrations.states[rows + 1])
         judge = adversary.network.initial(rng)
@@ -71,5 +79,5 @@ class Gail:
             steps, done = steps + experience.steps, done + 1
             if done % self.checkpoint_every == 0 or done == self.rounds:
                 snapshot = agent_arrays(agent) | adam_arrays("judge", memory) | {"judge": judge.copy(), "rng": generator_state(rng)}
-                snapshot |= {"done": np.array(done), "steps": np.array(steps)}
+                snapshot |= {"judge centre": judge_centre, "judge scale": judge_scale, "done": np.array(done), "steps": np.array(steps)}
                 yield Checkpoint(agent.policy, steps, done / self.rounds, snapshot, diagnostics | {"reward": float(rewards.mean())})

@@ -38,13 +38,13 @@ def demonstrate_package(folder: Path, *, seed: int, progress: Progress) -> Demo:
     task = find_task(TASK)
     rejected, paths = folder / "rejected.png", folder / "paths.png"
     drives: dict[str, Demonstrations] = {}
-    rows = []
+    results, rows = {}, []
     for name in METHODS:
         with progress(f"{TASK} {name}") as watch:
-            result = perform(task, find_method(name), seed=seed, folder=folder / name, overwrite=True, watch=watch)
+            results[name] = perform(task, find_method(name), seed=seed, folder=folder / name, overwrite=True, watch=watch)
         drives[name] = measured_drives(task, folder / name, seed=seed)
-        rows.append(_row(name, result, drives[name]))
-    draw_scores(load_scorecard(folder / "ours" / SCORES), Tolerance(*result["tolerance"]), rejected)
+        rows.append(_row(name, results[name], drives[name]))
+    draw_scores(load_scorecard(folder / "ours" / SCORES), Tolerance(*results["ours"]["tolerance"]), rejected, sigma=task.settings.sigma)
     draw_paths(drives, paths)
     header = ("method", "mean return", "reach the goal", "effective demonstrations", *(f"samples: {source}" for source in SOURCES))
     return Demo(header, tuple(rows), rejected, paths)
@@ -53,7 +53,7 @@ def demonstrate_package(folder: Path, *, seed: int, progress: Progress) -> Demo:
 def measured_drives(task: Task, folder: Path, *, seed: int) -> Demonstrations:
     """The episodes on which a finished run was measured, once more."""
     policy = Policy.load(folder / POLICY)
-    return demonstrate(task.target, policy, count=100, rng=Streams.of(seed).measuring()).trajectories
+    return demonstrate(task.target, policy, count=100, rng=Streams(seed).measuring()).trajectories
 
 
 def _row(method: str, result: dict[str, Any], drives: Demonstrations) -> tuple[str, ...]:

@@ -28,11 +28,11 @@ INK, FAINT = "#222222", "#8a8a8a"
 
 def verdicts(card: Columns) -> Integers:
     """(demo,) the number in REASONS that says what became of each demonstration."""
-    rejected = np.where(card["feasibility"] > 0, REASONS.index(WORSE), REASONS.index(INFEASIBLE))
+    rejected = np.where(card["optimality"] < card["feasibility"], REASONS.index(WORSE), REASONS.index(INFEASIBLE))
     return np.where(card["weight"] > LEAST_WEIGHT, REASONS.index(KEPT), rejected)
 
 
-def draw_scores(card: Columns, tolerance: Tolerance, path: Path) -> None:
+def draw_scores(card: Columns, tolerance: Tolerance, path: Path, *, sigma: float) -> None:
     """What was rejected and why: every demonstration by how far the target strays and how much return it lacks; counts by source."""
     from matplotlib.figure import Figure
 
@@ -42,7 +42,7 @@ def draw_scores(card: Columns, tolerance: Tolerance, path: Path) -> None:
     left, right = figure.subplots(1, 2, width_ratios=(1.85, 1))
     title = f"{kept} of {count} demonstration{'s' if count > 1 else ''} kept"
     figure.suptitle(title, fontsize=15, color=INK, fontweight="bold", x=0.008, ha="left")
-    _draw_clouds(left, card, tolerance, sources, verdict)
+    _draw_clouds(left, card, tolerance, sources, verdict, sigma=sigma)
     _draw_counts(right, card["source"], sources, verdict)
     _write(figure, path)
 
@@ -58,12 +58,11 @@ def _style(source: str, sources: Sequence[str]) -> tuple[str, str]:
     return SOURCE_STYLES.get(source) or OTHER_STYLES[strangers.index(source) % len(OTHER_STYLES)]
 
 
-def _draw_clouds(axes: Any, card: Columns, tolerance: Tolerance, sources: Sequence[str], verdict: Integers) -> None:
+def _draw_clouds(axes: Any, card: Columns, tolerance: Tolerance, sources: Sequence[str], verdict: Integers, *, sigma: float) -> None:
     """Every demonstration, on the regions that decide about it."""
     lowest_shown = 1e-3 * tolerance.farthest  # a perfect replay has distance 0, which a logarithm cannot show
     distances = np.maximum(card["distance"], lowest_shown)
     gaps = np.minimum(card["return"] - card["rectified_return"], 0.0)
-    sigma = _sigma(card)
     left, right = 0.6 * min(distances.min(), max(tolerance.closest, lowest_shown)), 2.2 * max(distances.max(), tolerance.farthest)
     bottom, top = 3.0 * min(gaps.min(), -6 * sigma), 0.04 * sigma
     axes.set_xscale("log")
@@ -101,15 +100,6 @@ def _draw_clouds(axes: Any, card: Columns, tolerance: Tolerance, sources: Sequen
     axes.yaxis.set_major_locator(_decades(sigma, bottom))
     axes.yaxis.set_minor_locator(_fixed([]))
     axes.yaxis.set_major_formatter("{x:,.0f}" if sigma >= 10 else "{x:g}")
-
-
-def _sigma(card: Columns) -> float:
-    """The sigma that made these optimalities; where all of them are 0 or 1, one that would have made them too."""
-    gaps, optimality = np.abs(card["return"] - card["rectified_return"]), card["optimality"]
-    telling = (optimality > 1e-12) & (optimality < 1 - 1e-9)
-    if telling.any():
-        return float(np.median(gaps[telling] / np.sqrt(-2 * np.log(optimality[telling]))))
-    return float(gaps[optimality < 0.5].min()) / 20 if (optimality < 0.5).any() else 1.0
 
 
 def _edge(distances: Array, tolerance: Tolerance, sigma: float) -> Array:

@@ -1,6 +1,7 @@
 """Stepping many copies of a MuJoCo model as a pure function; the only file that imports mujoco."""
 
 import os
+import threading
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -10,10 +11,12 @@ import numpy as np
 from mujoco.batch import Batch
 
 from imitable.arrays import Array
+from imitable.errors import ImitableError
 
 MODELS = Path(__file__).parent / "models"
 THREADS = "IMITABLE_THREADS"
 """Environment variable: how many threads step MuJoCo; every core where it is unset."""
+_SCRATCH = threading.Lock()  # the cached simulations are scratch space that all callers share
 
 
 @dataclass(frozen=True)
@@ -34,23 +37,20 @@ class Physics:
     def step(self, states: Array, controls: Array) -> Array:
         """States after one control step under (N, actuator) controls; columns beyond `width` are the caller's and stay."""
         count, nq, middle, end = len(states), self.model.nq, self.model.nq + self.model.nv, self.width
-        batch, qpos, qvel, warm_start, ctrl = _simulations(self.model, _capacity(count), _threads())
-        ids = None if count == len(qpos) else np.arange(count)
-        qpos[:count], qvel[:count], warm_start[:count] = states[:, :nq], states[:, nq:middle], states[:, middle:end]
-        ctrl[:count] = controls
-        batch.step(ids, nstep=self.frame_skip)
         moved = states.copy()
-        moved[:, :nq], moved[:, nq:middle], moved[:, middle:end] = qpos[:count], qvel[:count], warm_start[:count]
+        with _SCRATCH:
+            batch, qpos, qvel, warm_start, ctrl = _simulations(self.model, _capacity(count), _threads(), os.getpid())
+            ids = None if count == len(qpos) else np.arange(count)
+            qpos[:count], qvel[:count], warm_start[:count] = states[:, :nq], states[:, nq:middle], states[:, middle:end]
+            ctrl[:count] = controls
+            batch.step(ids, nstep=self.frame_skip)
+            moved[:, :nq], moved[:, nq:middle], moved[:, middle:end] = qpos[:count], qvel[:count], warm_start[:count]
         return moved
 
 
+@cache
 def load(name: str, *, frame_skip: int, ranges: tuple[tuple[str, float, float], ...] = ()) -> Physics:
     """The model `name` with the ranges [rad] of some joints replaced; loaded once."""
-    return _load(name, frame_skip, ranges)
-
-
-@cache
-def _load(name: str, frame_skip: int, ranges: tuple[tuple[str, float, float], ...]) -> Physics:
     model = mujoco.MjModel.from_xml_path(str(MODELS / f"{name}.xml"))
     for joint, low, high in ranges:
         model.joint(joint).range[:] = low, high
@@ -58,16 +58,20 @@ def _load(name: str, frame_skip: int, ranges: tuple[tuple[str, float, float], ..
 
 
 def _threads() -> int:
-    return int(os.environ.get(THREADS) or os.cpu_count() or 1)
+    given = os.environ.get(THREADS) or str(os.cpu_count() or 1)
+    if not given.isdecimal() or int(given) < 1:
+        raise ImitableError(f"{THREADS} is {given!r}; it must be a whole number from 1 on")
+    return int(given)
 
 
 def _capacity(count: int) -> int:
-    """Round up, so that a batch which shrinks step by step does not build a new set of simulations each time."""
-    return count if count <= 128 else 1 << (count - 1).bit_length()
+    """Round up to a power of two, so that a batch which shrinks step by step builds few sets of simulations."""
+    return 1 << (count - 1).bit_length()
 
 
 @lru_cache(maxsize=16)
-def _simulations(model: mujoco.MjModel, count: int, threads: int) -> tuple[Batch, Array, Array, Array, Array]:
+def _simulations(model: mujoco.MjModel, count: int, threads: int, process: int) -> tuple[Batch, Array, Array, Array, Array]:
+    """Scratch space for `count` simulations; of this process, since threads do not survive a fork."""
     batch = Batch(model, count, nthread=min(threads, count))
     qpos, qvel, warm_start, ctrl = (batch.bind(name) for name in ("qpos", "qvel", "qacc_warmstart", "ctrl"))
     return batch, qpos, qvel, warm_start, ctrl

@@ -55,7 +55,7 @@ class Simulator(Protocol):
         ...
 
     def reward(self, observations: Array, next_observations: Array) -> Array:
-        """(N,) a function of (s, s') alone, used for returns and evaluation, never shown to a learner."""
+        """(N,) a function of (s, s') alone, for returns and evaluation; scores and learners do not call it."""
         ...
 
     def finished(self, states: Array) -> Booleans:

@@ -52,7 +52,7 @@ class SimulatorEnv(gymnasium.Env[Array, Array]):
         super().reset(seed=seed, options=options)
         self._state, self._age = self.simulator.initial_states(1, self.np_random), 0
         self._observation = self.simulator.observe(self._state)
-        return self._observation[0], {}
+        return self._observation[0].copy(), {}
 
     def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         before = self._observation
@@ -61,4 +61,4 @@ class SimulatorEnv(gymnasium.Env[Array, Array]):
         self._age += 1
         finished = bool(self.simulator.finished(self._state)[0])
         truncated = not finished and self._age >= self.simulator.horizon
-        return after[0], float(self.simulator.reward(before, after)[0]), finished, truncated, {}
+        return after[0].copy(), float(self.simulator.reward(before, after)[0]), finished, truncated, {}
