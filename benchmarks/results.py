@@ -170,7 +170,7 @@ def write() -> None:
         "",
         "## Shipped policies",
         "",
-        "Trained by `imitable expert TASK` on the simulator, measured over 1000 episodes on starts not trained on.",
+        "Trained by `make experts` (`imitable expert TASK -o src/imitable/policies --seeds ...`), measured over 1000 episodes on starts not trained on.",
         "",
         *experts_table(),
         "",
