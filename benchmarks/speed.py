@@ -173,7 +173,7 @@ def scoring(*, quick: bool) -> Iterator[Row]:
 
     def score() -> None:
         start = time.perf_counter()
-        problem = pose(demonstrations, task.target, settings=settings, rng=Streams.of(0).posing())
+        problem = pose(demonstrations, task.target, settings=settings, rng=Streams(0).posing())
         parts["pose"] = time.perf_counter() - start
         weigh(problem, find_method("ours"))
 
