@@ -238,7 +238,7 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> dict:
 def test_the_step_follows_the_gradient_of_the_gain(captured: dict) -> None:
     policy = tiny_policy()
     inputs, actions, weights = batch_of(policy)
-    trust_region_step(policy, inputs, actions, weights, settings=Trpo(hidden=(3,)))
+    trust_region_step(policy, inputs, actions, weights, settings=Trpo(hidden=(3,)), rng=np.random.default_rng(0))
     theta, step = theta_of(policy), 1e-6
     numerical = [
         (gain(theta, theta + move, inputs, actions, weights) - gain(theta, theta - move, inputs, actions, weights)) / (2 * step)
@@ -251,7 +251,7 @@ def test_the_step_follows_the_gradient_of_the_gain(captured: dict) -> None:
 def test_the_fisher_product_is_the_hessian_of_the_divergence(captured: dict, damping: float) -> None:
     policy = tiny_policy()
     inputs, actions, weights = batch_of(policy)
-    trust_region_step(policy, inputs, actions, weights, settings=Trpo(damping=damping, fisher_share=1.0))
+    trust_region_step(policy, inputs, actions, weights, settings=Trpo(damping=damping, fisher_share=1.0), rng=np.random.default_rng(0))
     theta, step = theta_of(policy), 1e-3
     moves = step * np.eye(len(theta))
     hessian = np.array(
@@ -277,7 +277,7 @@ def test_the_fisher_product_is_the_hessian_of_the_divergence(captured: dict, dam
 def test_a_step_gains_and_stays_within_its_divergence(seed: int, bound: float) -> None:
     policy = tiny_policy(seed)
     inputs, actions, weights = batch_of(policy, count=400, seed=seed)
-    improved, diagnostics = trust_region_step(policy, inputs, actions, weights, settings=Trpo(largest_divergence=bound, damping=0.01))
+    improved, diagnostics = trust_region_step(policy, inputs, actions, weights, settings=Trpo(largest_divergence=bound, damping=0.01), rng=np.random.default_rng(0))
     theta, moved = theta_of(policy), theta_of(improved)
     found = divergence(theta, moved, inputs)
     assert 0.1 * bound < found <= bound * (1 + 1e-4)
@@ -290,7 +290,7 @@ def test_a_step_gains_and_stays_within_its_divergence(seed: int, bound: float) -
 def test_equal_advantages_move_nothing() -> None:
     policy = tiny_policy()
     inputs, actions, weights = batch_of(policy)
-    same, diagnostics = trust_region_step(policy, inputs, actions, 0 * weights, settings=Trpo())
+    same, diagnostics = trust_region_step(policy, inputs, actions, 0 * weights, settings=Trpo(), rng=np.random.default_rng(0))
     assert same is policy
     assert diagnostics == {"kl": 0.0, "improvement": 0.0}
 
@@ -299,7 +299,7 @@ def test_a_step_leaves_its_inputs_alone() -> None:
     policy = tiny_policy()
     inputs, actions, weights = batch_of(policy)
     before = [each.copy() for each in (policy.parameters, policy.log_spread, inputs, actions, weights)]
-    trust_region_step(policy, inputs, actions, weights, settings=Trpo())
+    trust_region_step(policy, inputs, actions, weights, settings=Trpo(), rng=np.random.default_rng(0))
     after = (policy.parameters, policy.log_spread, inputs, actions, weights)
     assert all(np.array_equal(one, other) for one, other in zip(before, after, strict=True))
 

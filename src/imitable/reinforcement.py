@@ -179,7 +179,7 @@ class Trpo:
         estimates = advantages(rewards, values, next_values, experience, discount=self.discount, decay=self.decay)
         standardised = ((estimates - estimates.mean()) / (estimates.std() + 1e-8)).reshape(-1).astype(np.float32)
         actions = experience.actions.reshape(len(flat), -1).astype(np.float32)
-        improved, diagnostics = trust_region_step(policy, inputs, actions, standardised, settings=self)
+        improved, diagnostics = trust_region_step(policy, inputs, actions, standardised, settings=self, rng=rng)
         parameters, memory = self.fit_critic(agent, critic, inputs, (estimates + values).reshape(-1, 1), rng=rng)
         diagnostics["spread"] = float(np.exp(improved.log_spread).mean())
         return Agent(improved, parameters, memory), diagnostics
@@ -200,7 +200,7 @@ class Trpo:
 
 
 def trust_region_step(
-    policy: Policy, inputs: Float32, actions: Float32, gains: Float32, *, settings: Trpo
+    policy: Policy, inputs: Float32, actions: Float32, gains: Float32, *, settings: Trpo, rng: Generator
 ) -> tuple[Policy, dict[str, float]]:
     """The policy that gains most from advantages `gains` (N,) while its mean KL from the old one stays within bounds."""
     network, theta = policy.network, np.concatenate([policy.parameters, policy.log_spread])
@@ -212,8 +212,8 @@ def trust_region_step(
     spread_gradient = ((deviations**2 / variance - 1) * (gains * share)[:, None]).sum(axis=0)
     gradient = np.concatenate([network.backward(policy.parameters, values, mean_gradients), spread_gradient])
 
-    stride = max(1, round(1 / settings.fisher_share))
-    sampled = [np.ascontiguousarray(each[::stride]) for each in values]
+    drawn = rng.permutation(len(inputs))[: max(1, round(settings.fisher_share * len(inputs)))]
+    sampled = [each[drawn] for each in values]
     slopes = network.slopes(sampled)
     precision = (1 / variance / len(sampled[0])).astype(np.float32)
 

@@ -3,6 +3,7 @@
 The paper discards the demonstrators' actions, which another body could not take; the target's inverse dynamics recovers its own.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -62,7 +63,7 @@ class Cloning:
             values = network.forward(parameters, seen + noise * rng.standard_normal(seen.shape, np.float32))
             errors = values[-1] - actions[picks]
             slopes = np.clip(errors / np.float32(self.bend), -1.0, 1.0) / np.float32(self.batch)
-            memory.rate = self.rate * 0.5 * (1 + np.cos(np.pi * done / self.updates))
+            memory.rate = self.rate * 0.5 * (1 + math.cos(math.pi * done / self.updates))  # a Python float keeps Adam in float32
             memory.step(parameters, network.backward(parameters, values, slopes))
             error_sum += float(np.abs(errors).mean())
             since += 1
