@@ -52,7 +52,7 @@ def keep(runs: Path, variant: str = TABLE) -> None:
 
 def measured_further(target: Simulator, folder: Path) -> float:
     """Mean return over FURTHER more episodes, the same starts for every run: what `imitable evaluate` prints."""
-    returns = evaluate(Policy.load(folder / POLICY), target, episodes=FURTHER, rng=Streams(FURTHER_SEED).measuring())
+    returns = evaluate(Policy.load(folder / POLICY), target, episodes=FURTHER, rng=Streams(FURTHER_SEED).measuring()).returns
     return round(float(returns.mean()), 3)
 
 

@@ -19,6 +19,7 @@ class Countdown:
     begun: list[int] = field(default_factory=lambda: [0])  # the number of episodes begun; the one thing that remembers
     action_low: Array = field(default_factory=lambda: np.array([-1.0]))
     action_high: Array = field(default_factory=lambda: np.array([1.0]))
+    action_cost: float = 0.0
     observed: tuple[str, ...] = ("length", "step", "serial")
     matched: Integers = field(default_factory=lambda: np.arange(3))
     start_key: Integers | None = None
@@ -38,8 +39,8 @@ class Countdown:
     def restore(self, observations: Array, like: Array | None = None) -> Array:
         return observations.copy()
 
-    def reward(self, observations: Array, next_observations: Array) -> Array:
-        return next_observations[:, 1] + 0.01 * observations[:, 1]
+    def reward(self, states: Array, next_states: Array) -> Array:
+        return next_states[:, 1] + 0.01 * states[:, 1]
 
     def finished(self, states: Array) -> Booleans:
         return states[:, 1] >= states[:, 0]

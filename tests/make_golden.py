@@ -26,7 +26,8 @@ def twelve_demonstrations() -> Demonstrations:
         joints = np.concatenate([[0.0], np.cumsum(0.05 * speeds)])
         states = CLOCKWISE.observe(np.stack([joints, np.full(len(joints), goal)], axis=1))
         trajectories.append(states)
-        returns.append(float(CLOCKWISE.reward(states[:-1], states[1:]).sum()))
+        passed = CLOCKWISE.restore(states)
+        returns.append(float(CLOCKWISE.reward(passed[:-1], passed[1:]).sum()))
     return Demonstrations(np.concatenate(trajectories), [len(each) - 1 for each in trajectories], returns)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,10 +33,10 @@ def test_the_hand_made_driver_always_arrives(simulator: driving.Driving, expecte
 def test_the_cast_of_every_task_plays_its_part(name: str) -> None:
     cast, rng = TASKS[name].cast, np.random.default_rng(0)
     optimal, suboptimal = (
-        evaluate(lambda seen, actor=actor: actor(seen, rng), cast.target, episodes=300, rng=np.random.default_rng(1))
+        evaluate(lambda seen, actor=actor: actor(seen, rng), cast.target, episodes=300, rng=np.random.default_rng(1)).returns
         for actor in (cast.optimal, cast.suboptimal)
     )
-    other = evaluate(lambda seen: cast.other(seen, rng), cast.demonstrator, episodes=300, rng=np.random.default_rng(1))
+    other = evaluate(lambda seen: cast.other(seen, rng), cast.demonstrator, episodes=300, rng=np.random.default_rng(1)).returns
     margin = 4 * np.hypot(optimal.std(), suboptimal.std()) / np.sqrt(300)
     assert optimal.mean() > suboptimal.mean() + margin
     at_least = {"reacher": -98.0, "driving": 30.0}[name.split("/")[0]]  # standing still: -127 and worse
@@ -80,8 +81,8 @@ def test_the_same_seed_collects_the_same_bytes() -> None:
 def test_returns_are_those_of_the_agent_that_demonstrates() -> None:
     demos = gather(turntable.task(), seed=0, count=20)
     for index in range(20):
-        path = demos.trajectory(index)
-        assert demos.returns[index] == pytest.approx(turntable.CLOCKWISE.reward(path[:-1], path[1:]).sum())
+        states = turntable.CLOCKWISE.restore(demos.trajectory(index))
+        assert demos.returns[index] == pytest.approx(turntable.CLOCKWISE.reward(states[:-1], states[1:]).sum())
 
 
 @pytest.mark.slow
@@ -99,12 +100,13 @@ def test_a_schooled_expert_is_kept_with_its_record(tmp_path: Path) -> None:
 
 
 def test_schooling_pays_for_actions() -> None:
-    from imitable.reinforcement import roll_out
-
-    experience = roll_out(turntable.CLOCKWISE, lambda seen: np.full((len(seen), 1), -0.5), agents=2, steps=3, rng=np.random.default_rng(0))
+    states, actions = turntable.CLOCKWISE.initial_states(3, np.random.default_rng(0)), np.full((3, 1), -1.5)
+    step = states, actions, turntable.CLOCKWISE.step(states, actions)
     plain, costly = (Schooling(rounds=1, reward_scale=scale, control_cost=cost) for scale, cost in ((1.0, 0.0), (0.1, 2.0)))
-    difference = 0.1 * plain.reward(turntable.CLOCKWISE)(experience) - costly.reward(turntable.CLOCKWISE)(experience)
-    assert difference == pytest.approx(np.full((3, 2), 2.0 * 0.25))
+    difference = 0.1 * plain.reward(turntable.CLOCKWISE)(*step) - costly.reward(turntable.CLOCKWISE)(*step)
+    assert difference == pytest.approx(np.full(3, 2.0 * 2.25)), "the cost of schooling counts actions as drawn"
+    weary = replace(turntable.CLOCKWISE, action_cost=0.5)
+    assert plain.reward(weary)(*step) == pytest.approx(plain.reward(turntable.CLOCKWISE)(*step) - 0.5), "the agent's own, as taken"
 
 
 def test_every_task_says_how_its_target_is_trained() -> None:

@@ -160,10 +160,10 @@ def test_cloning_learns_to_act_as_demonstrated() -> None:
     problem = turntable.posed(turntable.demonstrations(count=40))
     learner = Cloning(updates=1500, batch=64, hidden=(32, 32), checkpoint_every=1500, jitter=0.0)
     (checkpoint,) = learned(learner, problem)
-    returns = evaluate(checkpoint.policy, turntable.CLOCKWISE, episodes=100, rng=np.random.default_rng(5))
+    returns = evaluate(checkpoint.policy, turntable.CLOCKWISE, episodes=100, rng=np.random.default_rng(5)).returns
     rng = np.random.default_rng(0)
-    expert = evaluate(lambda seen: turntable.chase(seen, rng), turntable.CLOCKWISE, episodes=100, rng=np.random.default_rng(5))
-    still = evaluate(lambda seen: np.zeros((len(seen), 1)), turntable.CLOCKWISE, episodes=100, rng=np.random.default_rng(5))
+    expert = evaluate(lambda seen: turntable.chase(seen, rng), turntable.CLOCKWISE, episodes=100, rng=np.random.default_rng(5)).returns
+    still = evaluate(lambda seen: np.zeros((len(seen), 1)), turntable.CLOCKWISE, episodes=100, rng=np.random.default_rng(5)).returns
     assert returns.mean() > still.mean() + 0.8 * (expert.mean() - still.mean())
 
 

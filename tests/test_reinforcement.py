@@ -1,6 +1,7 @@
 """Roll-outs that can be told apart, advantages by hand, and trust-region steps against numerical derivatives."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,11 +19,11 @@ from imitable.reinforcement import (
     demonstrate,
     flat_transitions,
     input_scaling,
-    rewards_of,
     roll_out,
     train,
     trust_region_step,
 )
+from imitable.simulators import earned
 
 
 def still(observations: np.ndarray) -> np.ndarray:
@@ -64,7 +65,7 @@ def test_recorded_actions_are_those_the_simulator_took() -> None:
 
 
 def test_evaluation_gives_the_return_of_every_episode() -> None:
-    returns = evaluate(still, Countdown(lengths=(1, 3)), episodes=2, rng=np.random.default_rng(0))
+    returns = evaluate(still, Countdown(lengths=(1, 3)), episodes=2, rng=np.random.default_rng(0)).returns
     assert returns == pytest.approx([1.0, 1.0 + 2.01 + 3.02])
 
 
@@ -84,12 +85,11 @@ def test_rolled_out_agents_start_anew_where_they_finish() -> None:
 
 def test_flattened_transitions_and_rewards_stay_aligned() -> None:
     simulator = Countdown(lengths=(2, 9, 3, 9))
-    experience = roll_out(simulator, still, agents=2, steps=4, rng=np.random.default_rng(0))
+    experience = roll_out(simulator, still, agents=2, steps=4, rng=np.random.default_rng(0), reward=partial(earned, simulator))
     before, after = flat_transitions(experience)
     assert np.array_equal(after[:, 1], before[:, 1] + 1)
     assert np.array_equal(before.reshape(4, 2, 3), experience.observations)
-    rewards = rewards_of(simulator.reward, experience)
-    assert rewards == pytest.approx(experience.next_observations[:, :, 1] + 0.01 * experience.observations[:, :, 1])
+    assert experience.rewards == pytest.approx(experience.next_observations[:, :, 1] + 0.01 * experience.observations[:, :, 1])
 
 
 def test_input_scaling_leaves_columns_alone_that_never_move() -> None:
@@ -105,7 +105,7 @@ def test_input_scaling_leaves_columns_alone_that_never_move() -> None:
 def experience_of(terminated: list[list[bool]]) -> Experience:
     shape = (len(terminated), len(terminated[0]))
     nothing = np.zeros((*shape, 1))
-    return Experience(nothing, nothing, nothing, np.array(terminated))
+    return Experience(nothing, nothing, nothing, np.array(terminated), 0, np.zeros(0))
 
 
 def test_advantages_by_hand_with_a_time_limit() -> None:
@@ -277,7 +277,9 @@ def test_the_fisher_product_is_the_hessian_of_the_divergence(captured: dict, dam
 def test_a_step_gains_and_stays_within_its_divergence(seed: int, bound: float) -> None:
     policy = tiny_policy(seed)
     inputs, actions, weights = batch_of(policy, count=400, seed=seed)
-    improved, diagnostics = trust_region_step(policy, inputs, actions, weights, settings=Trpo(largest_divergence=bound, damping=0.01), rng=np.random.default_rng(0))
+    improved, diagnostics = trust_region_step(
+        policy, inputs, actions, weights, settings=Trpo(largest_divergence=bound, damping=0.01), rng=np.random.default_rng(0)
+    )
     theta, moved = theta_of(policy), theta_of(improved)
     found = divergence(theta, moved, inputs)
     assert 0.1 * bound < found <= bound * (1 + 1e-4)
@@ -341,8 +343,8 @@ def test_a_batch_smaller_than_the_number_of_minibatches_is_no_obstacle() -> None
     settings = Trpo(batch=10, hidden=(4,))
     brief = replace(turntable.CLOCKWISE, horizon=10)
     agent, rng = start(settings, brief), np.random.default_rng(0)
-    experience = settings.gather(brief, agent, rng=rng)
-    improved, _ = settings.improve(agent, experience, rewards_of(brief.reward, experience), rng=rng)
+    experience = settings.gather(brief, agent, rng=rng, reward=partial(earned, brief))
+    improved, _ = settings.improve(agent, experience, experience.rewards, rng=rng)
     assert np.isfinite(improved.critic).all()
 
 
@@ -351,7 +353,7 @@ def test_training_is_repeatable_and_counts_its_steps() -> None:
         students = train(
             turntable.CLOCKWISE,
             settings=SMALL,
-            reward=lambda experience: rewards_of(turntable.CLOCKWISE.reward, experience),
+            reward=partial(earned, turntable.CLOCKWISE),
             rng=np.random.default_rng(seed),
         )
         return [next(students) for _ in range(3)]
@@ -369,12 +371,43 @@ def test_training_learns_to_reach_the_goal() -> None:
     students = train(
         turntable.CLOCKWISE,
         settings=settings,
-        reward=lambda experience: rewards_of(turntable.CLOCKWISE.reward, experience),
+        reward=partial(earned, turntable.CLOCKWISE),
         rng=np.random.default_rng(0),
     )
     policies = [next(students)[0] for _ in range(61)]
-    first, last = (evaluate(each, turntable.CLOCKWISE, episodes=200, rng=np.random.default_rng(9)) for each in (policies[0], policies[-1]))
+    first, last = (
+        evaluate(each, turntable.CLOCKWISE, episodes=200, rng=np.random.default_rng(9)).returns for each in (policies[0], policies[-1])
+    )
     best = demonstrate(
         turntable.CLOCKWISE, lambda seen: turntable.chase(seen, np.random.default_rng(0)), count=200, rng=np.random.default_rng(9)
     ).trajectories.returns
     assert last.mean() > first.mean() + 0.6 * (best.mean() - first.mean())
+
+
+# Simulations that break down
+
+
+def left_or_still(observations: np.ndarray) -> np.ndarray:
+    """Every other agent turns clockwise at full speed: 0.1 rad a step, so that the sixth passes -0.5."""
+    return np.where(np.arange(len(observations)) % 2, 0.0, -1.0)[:, None]
+
+
+def test_an_episode_that_breaks_down_ends_and_is_counted() -> None:
+    episodes = demonstrate(turntable.BRITTLE, left_or_still, count=4, rng=np.random.default_rng(0))
+    assert episodes.diverged == 2
+    assert episodes.trajectories.lengths.tolist() == [6, 50, 6, 50]
+    assert np.isfinite(episodes.trajectories.returns).all()
+    broken = episodes.trajectories.trajectory(0)
+    assert np.array_equal(broken[-1], broken[-2]), "it stays where it was"
+    whole = demonstrate(turntable.CLOCKWISE, left_or_still, count=4, rng=np.random.default_rng(0)).trajectories
+    assert np.array_equal(episodes.trajectories.trajectory(1), whole.trajectory(1))
+    assert evaluate(left_or_still, turntable.BRITTLE, episodes=3, rng=np.random.default_rng(0)).diverged == 2
+
+
+def test_an_agent_that_breaks_down_starts_anew_and_is_counted() -> None:
+    experience = roll_out(turntable.BRITTLE, left_or_still, agents=2, steps=13, rng=np.random.default_rng(0))
+    assert experience.diverged == 2
+    assert np.flatnonzero(experience.terminated[:, 0]).tolist() == [5, 11]
+    assert not experience.terminated[:, 1].any()
+    assert np.isfinite(experience.observations).all()
+    assert np.isfinite(experience.next_observations).all()

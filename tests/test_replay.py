@@ -150,3 +150,14 @@ def test_reacher_is_followed_by_its_closed_form_inverse_away_from_limits() -> No
     decay = np.exp(-0.02 / 1.001153)
     found = replay(demos, simulator, lambda before, after: (after[:, [4]] - decay * before[:, [4]]) / (200 * (1 - decay)))
     assert found.distances.max() < 1e-5
+
+
+def test_a_replay_that_breaks_down_is_infeasible_and_leaves_the_others_alone() -> None:
+    given, inverse = turntable.demonstrations(count=8), ExactInverse(CLOCKWISE)
+    whole, brittle = replay(given, CLOCKWISE, inverse), replay(given, turntable.BRITTLE, inverse)
+    lowest = [turntable.CLOCKWISE.restore(given.trajectory(index))[:, 0].min() for index in range(8)]
+    assert brittle.diverged.tolist() == [angle < turntable.BRITTLE.limit for angle in lowest]
+    assert 0 < brittle.diverged.sum() < 8
+    assert np.isinf(brittle.distances[brittle.diverged]).all()
+    assert np.array_equal(brittle.distances[~brittle.diverged], whole.distances[~brittle.diverged])
+    assert np.isfinite(brittle.states).all()

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -108,7 +109,7 @@ def test_a_finished_run_has_its_files_and_no_scraps(demos: Path, tmp_path: Path)
     assert sum(result["share_by_source"].values()) == pytest.approx(1.0, abs=1e-3)
     assert result["effective_demonstrations"] > 1
     for point in RunFolder(folder).curve():
-        assert set(point) == {"steps", "mean_return", "returns", "diagnostics"}
+        assert set(point) == {"steps", "mean_return", "returns", "diverged", "diagnostics"}
 
 
 def test_a_folder_with_a_run_is_not_touched_without_being_told(demos: Path, tmp_path: Path) -> None:
@@ -336,3 +337,13 @@ def test_saved_demonstrations_of_the_task_and_collected_ones_run_alike(tmp_path:
     collected = perform(turntable.task(), OURS, seed=0, folder=tmp_path / "collected")
     loaded = perform(turntable.task(), OURS, seed=0, folder=tmp_path / "loaded", demos=tmp_path / "demos.npz")
     assert {**collected, "seconds": 0} == {**loaded, "seconds": 0}
+
+
+def test_a_run_says_how_many_simulations_broke_down(tmp_path: Path) -> None:
+    task = turntable.task(turntable.TINY_GAIL)
+    brittle = replace(task, cast=replace(task.cast, target=turntable.BRITTLE), settings=replace(task.settings, noise=0.02))
+    result = perform(brittle, METHODS["none"], seed=0, folder=tmp_path / "run")
+    assert set(result["diverged"]) == {"posing", "learning", "measuring"}
+    assert result["diverged"]["posing"] > 0
+    assert result["diverged"]["learning"] > 0
+    assert np.isfinite(result["returns"]).all()

@@ -12,7 +12,7 @@ from gymnasium.utils.env_checker import check_env
 import imitable
 import turntable
 from imitable.evaluation import evaluate
-from imitable.simulators import Simulator, _mujoco, driving, reacher
+from imitable.simulators import Simulator, _mujoco, advance, ant, driving, earned, reacher, swimmer
 from imitable.simulators.gymnasium import DYNAMICS, SimulatorEnv
 
 SIMULATORS = {
@@ -20,9 +20,19 @@ SIMULATORS = {
     "reacher counter-clockwise": reacher.COUNTER_CLOCKWISE,
     "driving slow": driving.SLOW,
     "driving fast": driving.FAST,
+    "swimmer back-disabled": swimmer.BACK_DISABLED,
+    "swimmer front-disabled": swimmer.FRONT_DISABLED,
+    "ant x-axis": ant.X_AXIS,
+    "ant y-axis": ant.Y_AXIS,
     "turntable": turntable.CLOCKWISE,
 }
-HIDDEN = {reacher.Reacher: [2], driving.Driving: [7, 8], turntable.Turntable: []}
+HIDDEN = {
+    reacher.Reacher: [2],
+    driving.Driving: [7, 8],
+    swimmer.Swimmer: [0, 1, *range(10, 15)],
+    ant.Ant: [0, 1, *range(29, 44)],
+    turntable.Turntable: [],
+}
 """State columns that observations do not show."""
 
 
@@ -53,11 +63,11 @@ def test_shapes_agree_and_everything_is_finite(simulator: Simulator) -> None:
     assert actions.shape[1:] == simulator.action_low.shape == simulator.action_high.shape
     observations, next_observations = simulator.observe(states), simulator.observe(following)
     assert observations.shape == (len(states), len(simulator.observed))
-    assert simulator.reward(observations, next_observations).shape == (len(states),)
+    assert simulator.reward(states, following).shape == (len(states),)
     assert simulator.finished(states).shape == (len(states),)
     assert simulator.finished(states).dtype == bool
     assert simulator.restore(observations).shape == states.shape
-    for each in (states, observations, simulator.reward(observations, next_observations), simulator.restore(observations)):
+    for each in (states, observations, next_observations, simulator.reward(states, following), simulator.restore(observations)):
         assert each.dtype == np.float64
         assert np.isfinite(each).all()
 
@@ -67,8 +77,7 @@ def test_declared_columns_exist(simulator: Simulator) -> None:
     assert len(set(simulator.observed)) == width
     assert simulator.horizon >= 1
     assert (simulator.action_low < simulator.action_high).all()
-    for columns in (simulator.matched, simulator.start_key):
-        assert columns is not None
+    for columns in (simulator.matched, *([] if simulator.start_key is None else [simulator.start_key])):
         assert 0 < len(set(columns.tolist())) == len(columns) <= width
         assert 0 <= columns.min() <= columns.max() < width
 
@@ -94,9 +103,8 @@ def test_a_batch_equals_batches_of_one(simulator: Simulator, count: int) -> None
     stepped = simulator.step(states, actions)
     assert np.array_equal(stepped, np.concatenate(one_by_one))
     assert np.array_equal(simulator.observe(states), np.concatenate([simulator.observe(states[[index]]) for index in range(count)]))
-    before, after = simulator.observe(states), simulator.observe(stepped)
-    rewards = [simulator.reward(before[[index]], after[[index]]) for index in range(count)]
-    assert np.array_equal(simulator.reward(before, after), np.concatenate(rewards))
+    rewards = [simulator.reward(states[[index]], stepped[[index]]) for index in range(count)]
+    assert np.array_equal(simulator.reward(states, stepped), np.concatenate(rewards))
     assert np.array_equal(simulator.finished(states), np.concatenate([simulator.finished(states[[index]]) for index in range(count)]))
 
 
@@ -108,8 +116,8 @@ def test_a_shorter_batch_after_a_longer_one_steps_the_right_rows(simulator: Simu
 
 def test_inputs_are_left_unchanged_and_outputs_are_new(simulator: Simulator) -> None:
     states, actions, following = walk(simulator)
-    observations, next_observations = simulator.observe(states), simulator.observe(following)
-    inputs = (states, actions, observations, next_observations)
+    observations = simulator.observe(states)
+    inputs = (states, actions, following, observations)
     before = [each.copy() for each in inputs]
     for each in inputs:
         each.flags.writeable = False
@@ -118,7 +126,7 @@ def test_inputs_are_left_unchanged_and_outputs_are_new(simulator: Simulator) -> 
         simulator.observe(states),
         simulator.restore(observations),
         simulator.restore(observations, like=states),
-        simulator.reward(observations, next_observations),
+        simulator.reward(states, following),
         simulator.finished(states),
     ]
     assert all(np.array_equal(one, other) for one, other in zip(inputs, before, strict=True))
@@ -155,15 +163,10 @@ def test_restoring_keeps_what_observations_do_not_show(simulator: Simulator) -> 
 
 def test_the_reward_is_a_function_of_the_transition_alone(simulator: Simulator) -> None:
     states, actions, following = walk(simulator)
-    observations, next_observations = simulator.observe(states), simulator.observe(following)
-    rewards = simulator.reward(observations, next_observations)
+    rewards = simulator.reward(states, following)
     order = np.random.default_rng(0).permutation(len(states))
     simulator.step(following, actions)
-    assert np.array_equal(simulator.reward(observations[order], next_observations[order]), rewards[order])
-    hidden = HIDDEN[type(simulator)]
-    tampered = states.copy()
-    tampered[:, hidden] += 1.0
-    assert np.array_equal(simulator.reward(simulator.observe(tampered), next_observations), rewards)
+    assert np.array_equal(simulator.reward(states[order], following[order]), rewards[order])
     assert len(np.unique(rewards)) > 1, "this walk cannot tell rewards apart"
 
 
@@ -197,6 +200,7 @@ def simulator_of(dynamics: str) -> Simulator:
 def test_every_dynamics_is_registered() -> None:
     registered = {name for name in gymnasium.registry if name.startswith("imitable/")}
     expected = ("ReacherClockwise", "ReacherCounterClockwise", "DrivingSlow", "DrivingFast")
+    expected += ("SwimmerBackDisabled", "SwimmerFrontDisabled", "AntXAxis", "AntYAxis")
     assert registered >= {f"imitable/{name}-v0" for name in expected}
     assert imitable.__doc__
 
@@ -217,12 +221,12 @@ def test_the_environment_steps_as_its_simulator_does(dynamics: str) -> None:
     rng = np.random.default_rng(0)
     total, length, ended, cut = 0.0, 0, False, False
     while not (ended or cut):
-        action = rng.uniform(-1, 1, 1)
-        before = simulator.observe(states)
-        states = simulator.step(states, action[None])
+        action = rng.uniform(-1, 1, environment.action_space.shape)
+        before = states
+        states = simulator.step(before, action[None])
         observation, reward, ended, cut, _ = environment.step(action)
         assert observation == pytest.approx(simulator.observe(states)[0], abs=1e-9)
-        assert reward == pytest.approx(simulator.reward(before, simulator.observe(states))[0], abs=1e-6)
+        assert reward == pytest.approx(earned(simulator, before, action[None], states)[0], abs=1e-6)
         assert ended == simulator.finished(states)[0]
         total, length = total + reward, length + 1
     assert length == simulator.horizon if cut else length <= simulator.horizon
@@ -280,9 +284,9 @@ def test_driving_reproduces_the_released_environment(name: str) -> None:
     simulator, raw, observed = GOLDEN[name]
     states = start_at(simulator, 12.0, 5.0)
     for number, action in enumerate([0.5, -1.0, 1.0] + [0.3] * 17):
-        before = simulator.observe(states)
-        states = simulator.step(states, np.array([[action]]))
-        assert simulator.reward(before, simulator.observe(states)) == [-1.0]
+        before = states
+        states = simulator.step(before, np.array([[action]]))
+        assert simulator.reward(before, states) == [-1.0]
         assert not simulator.finished(states)[0]
         if number == 2:
             assert states[0, :7] == pytest.approx(raw, abs=1.1e-8)
@@ -309,7 +313,9 @@ def test_driving_starts_fill_the_allowed_area_evenly() -> None:
 
 @pytest.mark.parametrize(("simulator", "expected"), [(driving.SLOW, -8848), (driving.FAST, -6967)])
 def test_driving_straight_ahead_earns_what_was_measured(simulator: driving.Driving, expected: float) -> None:
-    returns = evaluate(lambda observations: np.zeros((len(observations), 1)), simulator, episodes=4000, rng=np.random.default_rng(0))
+    returns = evaluate(
+        lambda observations: np.zeros((len(observations), 1)), simulator, episodes=4000, rng=np.random.default_rng(0)
+    ).returns
     assert returns.mean() == pytest.approx(expected, abs=4 * returns.std() / np.sqrt(len(returns)))
 
 
@@ -334,8 +340,7 @@ def test_driving_straight_ahead_earns_what_was_measured(simulator: driving.Drivi
 )
 def test_driving_rewards_by_place(x: float, y: float, heading: float, reward: float, finished: bool) -> None:
     states = start_at(driving.SLOW, x, y, heading)
-    observations = driving.SLOW.observe(states)
-    assert driving.SLOW.reward(observations, observations) == [reward]
+    assert driving.SLOW.reward(states, states) == [reward]
     assert driving.SLOW.finished(states)[0] == finished
 
 
@@ -420,11 +425,9 @@ def test_reacher_follows_its_closed_form_inverse_away_from_limits(name: str) -> 
 
 def test_reacher_rewards_ten_times_the_distance_before_the_step() -> None:
     states = np.array([[-0.5, 0.3, 0.0, 0.05, -0.1], [0.0, 0.0, 0.0, 0.21, 0.0]])
-    observations = reacher.CLOCKWISE.observe(states)
     tip = 0.21 * np.array([np.cos(-0.5), np.sin(-0.5)])
     expected = [-10 * np.hypot(tip[0] - 0.05, tip[1] + 0.1), 0.0]
-    elsewhere = reacher.CLOCKWISE.observe(states + 0.1)
-    assert reacher.CLOCKWISE.reward(observations, elsewhere) == pytest.approx(expected, abs=1e-12)
+    assert reacher.CLOCKWISE.reward(states, states + 0.1) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("rectangular", [False, True])
@@ -452,3 +455,94 @@ def test_the_number_of_threads_changes_nothing(monkeypatch: pytest.MonkeyPatch) 
         results.append(walk(reacher.CLOCKWISE, agents=150, steps=30)[2])
     assert np.array_equal(results[0], results[1])
     assert np.array_equal(results[0], results[2])
+
+
+# Swimmer and Ant
+
+REWARDED_ALIKE = {"Swimmer-v5": {}, "Ant-v5": {"include_cfrc_ext_in_observation": False, "contact_cost_weight": 0.0}}
+"""What Gymnasium's own environments must be told to reward and show what ours do."""
+
+
+@pytest.mark.parametrize(
+    ("name", "simulator"),
+    [
+        ("Swimmer-v5", swimmer.BACK_DISABLED),
+        ("Swimmer-v5", swimmer.FRONT_DISABLED),
+        ("Ant-v5", ant.X_AXIS),
+        ("Ant-v5", ant.Y_AXIS),
+    ],
+)
+def test_gymnasiums_own_environment_agrees_on_our_model(name: str, simulator: Simulator) -> None:
+    model = _mujoco.MODELS / f"{name.split('-')[0].lower()}.xml"
+    theirs = gymnasium.make(name, xml_file=str(model), **REWARDED_ALIKE[name]).unwrapped
+    theirs.model.jnt_range[:] = simulator.physics.model.jnt_range
+    theirs.reset(seed=0)
+    rng = np.random.default_rng(1)
+    states = simulator.initial_states(1, rng)
+    positions = theirs.model.nq
+    theirs.set_state(states[0, :positions], states[0, positions : positions + theirs.model.nv])
+    theirs.data.qacc_warmstart[:] = 0.0
+    moved = 0.0
+    for _ in range(200):
+        actions = rng.uniform(-0.4, 0.4, (1, len(simulator.action_low)))
+        before, states = states, simulator.step(states, actions)
+        observation, reward, ended, _, _ = theirs.step(actions[0])
+        assert simulator.observe(states)[0] == pytest.approx(observation, abs=1e-9)
+        assert earned(simulator, before, actions, states)[0] == pytest.approx(reward, abs=1e-9)
+        assert simulator.finished(states)[0] == ended
+        moved += abs(reward)
+    assert moved > 1.0
+    theirs.close()
+
+
+@pytest.mark.parametrize("simulator", [swimmer.BACK_DISABLED, swimmer.FRONT_DISABLED])
+def test_a_disabled_joint_stays_near_its_range_and_the_other_does_not(simulator: swimmer.Swimmer) -> None:
+    states, _, _ = walk(simulator, agents=50, steps=200)
+    bent = np.degrees(np.abs(simulator.observe(states)[:, [1, 2]]).max(axis=0))
+    disabled = 0 if simulator.front < simulator.back else 1
+    assert bent[disabled] < 15.0
+    assert bent[1 - disabled] > 60.0
+
+
+def test_a_joint_can_be_locked() -> None:
+    states, _, _ = walk(swimmer.Swimmer(back=0.0), agents=20, steps=100)
+    assert np.degrees(np.abs(states[10 * 20 :, 4])).max() < 5.0, "a start up to 6 degrees off is pushed back"
+
+
+def test_swimmer_links_have_the_inertia_of_their_day() -> None:
+    model = swimmer.BACK_DISABLED.physics.model
+    assert model.body_mass[1:] == pytest.approx([34.5575] * 3, abs=1e-4)
+    for axial, *across in np.sort(model.body_inertia[1:], axis=1):
+        assert axial == pytest.approx(0.172788, abs=1e-6)
+        assert across == pytest.approx([3.57094] * 2, abs=1e-5)
+
+
+@pytest.mark.parametrize("simulator", [ant.X_AXIS, ant.Y_AXIS])
+def test_an_ant_that_does_nothing_earns_a_thousand(simulator: ant.Ant) -> None:
+    returns = evaluate(lambda seen: np.zeros((len(seen), 8)), simulator, episodes=6, rng=np.random.default_rng(0)).returns
+    assert returns == pytest.approx(np.full(6, 1000.0), abs=30)
+
+
+def test_the_ants_legs_are_confined_to_opposite_quarters() -> None:
+    for along_x, along_y in zip(ant.X_AXIS.hips, ant.Y_AXIS.hips, strict=True):
+        assert along_x == tuple(-limit for limit in reversed(along_y))
+        assert sorted(np.abs(along_x)) == [8.0, 45.0]
+
+
+# Simulations that break down
+
+
+@pytest.mark.parametrize("simulator", [swimmer.BACK_DISABLED, ant.X_AXIS, reacher.CLOCKWISE])
+def test_a_simulation_that_diverges_does_not_poison_the_others(simulator: Simulator, capfd: pytest.CaptureFixture[str]) -> None:
+    states, actions, following = walk(simulator, agents=6, steps=5)
+    width = simulator.physics.model.nq
+    broken = states.copy()
+    broken[2, width] = 1e14  # a velocity that no simulation survives
+    moved = simulator.step(broken, actions)
+    others = np.arange(len(states)) != 2
+    assert np.isnan(moved[2]).all()
+    assert np.array_equal(moved[others], following[others])
+    stayed, diverged = advance(simulator, broken, actions)
+    assert np.flatnonzero(diverged).tolist() == [2]
+    assert np.array_equal(stayed[2], broken[2])
+    assert "unstable" not in "".join(capfd.readouterr())

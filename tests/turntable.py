@@ -26,6 +26,7 @@ class Turntable:
     timestep: float = 0.05  # s
     action_low: Array = field(default_factory=lambda: np.array([-1.0]))
     action_high: Array = field(default_factory=lambda: np.array([1.0]))
+    action_cost: float = 0.0
     observed: tuple[str, ...] = ("joint cos", "joint sin", "goal cos", "goal sin")
     matched: Integers = field(default_factory=lambda: np.array([0, 1]))
     start_key: Integers | None = field(default_factory=lambda: np.array([2, 3]))
@@ -44,8 +45,9 @@ class Turntable:
     def restore(self, observations: Array, like: Array | None = None) -> Array:
         return np.stack([joint_angle(observations), np.arctan2(observations[:, 3], observations[:, 2])], axis=1)
 
-    def reward(self, observations: Array, next_observations: Array) -> Array:
-        return -np.linalg.norm(next_observations[:, :2] - next_observations[:, 2:], axis=1)
+    def reward(self, states: Array, next_states: Array) -> Array:
+        reached = self.observe(next_states)
+        return -np.linalg.norm(reached[:, :2] - reached[:, 2:], axis=1)
 
     def finished(self, states: Array) -> Booleans:
         return np.zeros(len(states), dtype=bool)
@@ -130,3 +132,18 @@ def task(learner: Learner = TINY_CLONING, *, settings: Settings = SETTINGS) -> T
     """A task that runs in a fraction of a second."""
     mixture = Mixture(optimal=0.3, suboptimal=0.5, other_dynamics=0.2)
     return Task("turntable/clockwise", Cast(CLOCKWISE, COUNTER_CLOCKWISE, chase, wander, chase, mixture), settings, learner)
+
+
+@dataclass(frozen=True)
+class Brittle(Turntable):
+    """A turntable whose simulation breaks down once the joint has passed a limit."""
+
+    limit: float = -0.5  # rad
+
+    def step(self, states: Array, actions: Array) -> Array:
+        moved = super().step(states, actions)
+        moved[moved[:, 0] < self.limit] = np.nan
+        return moved
+
+
+BRITTLE = Brittle(slowest=-2.0, fastest=0.0)

@@ -3,7 +3,7 @@
 import ctypes
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -100,6 +100,7 @@ def score(
         draw_scores(card, problem.tolerance, picture, sigma=problem.settings.sigma)
     _print_scores(card)
     print(f"{output}: one row for each of {len(demonstrations)} demonstrations")
+    _tell_of_divergence({"posing": problem.diverged})
 
 
 @app.command
@@ -133,6 +134,7 @@ def run(
             watch=advance,
         )
     print(f"{output}: mean return {result['mean_return']:.2f} over {len(result['returns'])} episodes")
+    _tell_of_divergence(result["diverged"])
 
 
 @app.command
@@ -148,9 +150,11 @@ def evaluate(folder: Positional[Annotated[Path, arg(help="a run's folder")]], *,
     if config is None or not (folder / POLICY).exists():
         raise ImitableError(f"{folder} has no policy; make one with `imitable run ... -o {folder}`")
     target = find_task(config["task"]).target
-    returns = evaluate(Policy.load(folder / POLICY), target, episodes=episodes, rng=Streams(seed).measuring())
+    measured = evaluate(Policy.load(folder / POLICY), target, episodes=episodes, rng=Streams(seed).measuring())
+    returns = measured.returns
     error = returns.std(ddof=1) / len(returns) ** 0.5 if len(returns) > 1 else float("nan")
     print(f"{config['task']} {config['method']}: mean return {returns.mean():.2f} +- {error:.2f} (standard error, {episodes} episodes)")
+    _tell_of_divergence({"measuring": measured.diverged})
 
 
 @app.command
@@ -289,6 +293,13 @@ def _print_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> No
     widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
     for row in [header, tuple("-" * width for width in widths), *rows]:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _tell_of_divergence(counts: Mapping[str, int]) -> None:
+    """Simulations that broke down were ended and counted; say so."""
+    if any(counts.values()):
+        where = ", ".join(f"{count} while {stage}" for stage, count in counts.items() if count)
+        print(f"note: simulations diverged and were ended: {where}", file=sys.stderr)
 
 
 def _print_scores(card: "Columns") -> None:

@@ -1,6 +1,7 @@
 """Measure a policy: whole episodes on the target, side by side."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from imitable.arrays import Array, Generator
 from imitable.errors import ImitableError
@@ -8,8 +9,19 @@ from imitable.reinforcement import demonstrate
 from imitable.simulators import Simulator
 
 
-def evaluate(act: Callable[[Array], Array], target: Simulator, *, episodes: int = 100, rng: Generator) -> Array:
-    """(episode,) undiscounted returns from fresh starts."""
+@dataclass(frozen=True)
+class Evaluation:
+    """What a policy earned."""
+
+    returns: Array
+    """(episode,) undiscounted."""
+    diverged: int
+    """How many episodes ended because the simulation broke down."""
+
+
+def evaluate(act: Callable[[Array], Array], target: Simulator, *, episodes: int = 100, rng: Generator) -> Evaluation:
+    """Undiscounted returns from fresh starts."""
     if episodes < 1:
         raise ImitableError(f"episodes is {episodes}; a measurement needs at least one")
-    return demonstrate(target, act, count=episodes, rng=rng).trajectories.returns
+    measured = demonstrate(target, act, count=episodes, rng=rng)
+    return Evaluation(measured.trajectories.returns, measured.diverged)

@@ -26,6 +26,8 @@ class Measurement:
     checkpoint: Checkpoint
     returns: Array
     """(episode,) on starts that no training saw, the same for every checkpoint."""
+    diverged: int
+    """How many of these episodes ended because the simulation broke down."""
 
 
 @dataclass(frozen=True)
@@ -126,4 +128,5 @@ def learn(
     """The learner's policies, each measured on the same fresh starts."""
     learner = method.learner or task.learner
     for checkpoint in learner(problem, weights, rng=streams.learning(), resume=resume):
-        yield Measurement(checkpoint, evaluate(checkpoint.policy, task.target, episodes=episodes, rng=streams.measuring()))
+        measured = evaluate(checkpoint.policy, task.target, episodes=episodes, rng=streams.measuring())
+        yield Measurement(checkpoint, measured.returns, measured.diverged)

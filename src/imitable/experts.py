@@ -14,8 +14,8 @@ from imitable.errors import ImitableError
 from imitable.evaluation import evaluate
 from imitable.files import write_json
 from imitable.networks import Policy
-from imitable.reinforcement import Experience, Trpo, demonstrate, rewards_of, train
-from imitable.simulators import Simulator
+from imitable.reinforcement import Reward, Trpo, demonstrate, train
+from imitable.simulators import Simulator, earned
 from imitable.simulators.driving import GOAL, HEADING, OBSTACLE, WORLD
 
 Actor = Callable[[Array, Generator], Array]
@@ -99,17 +99,17 @@ def drive(observations: Array, rng: Generator) -> Array:
 
 @dataclass(frozen=True)
 class Schooling:
-    """How a trained expert comes about: TRPO on the simulator's reward less a cost on squared actions."""
+    """How a trained expert comes about: TRPO on the simulator's reward less a further cost on squared actions, as drawn."""
 
     rounds: int
     reward_scale: float = 1.0
     control_cost: float = 0.0
     trpo: Trpo = field(default_factory=Trpo)
 
-    def reward(self, simulator: Simulator) -> Callable[[Experience], Array]:
-        """What the expert is trained on, (time, agent)."""
-        return lambda experience: (
-            self.reward_scale * rewards_of(simulator.reward, experience) - self.control_cost * np.square(experience.actions).sum(axis=-1)
+    def reward(self, simulator: Simulator) -> Reward:
+        """What the expert is trained on."""
+        return lambda states, actions, next_states: (
+            self.reward_scale * earned(simulator, states, actions, next_states) - self.control_cost * np.square(actions).sum(axis=-1)
         )
 
 
@@ -132,7 +132,7 @@ def school(simulator: Simulator, schooling: Schooling, *, seed: int) -> Iterator
         yield number / schooling.rounds, None
     policy, steps = next(students)
     means = [
-        float(evaluate(act, simulator, episodes=1000, rng=measuring).mean())
+        float(evaluate(act, simulator, episodes=1000, rng=measuring).returns.mean())
         for act in (policy, lambda observations: policy.sample(observations, drawing))
     ]
     yield 1.0, Graduate(policy, steps, *means)

@@ -60,6 +60,8 @@ class Problem:
     """(held-out trajectory,) F of the target's own random trajectories: what a perfect score looks like."""
     step_scale: Array
     """(observation,) standard deviation of what one random action of the target changes."""
+    diverged: int = 0
+    """How many simulations broke down and were ended, in exploration and replay."""
 
 
 def pose(
@@ -88,6 +90,7 @@ def pose(
         tolerance=tolerance,
         own_distances=own.distances,
         step_scale=step_scale(training),
+        diverged=held_out.diverged + training.diverged + int(replayed.diverged.sum()),
     )
 
 
@@ -103,7 +106,8 @@ def measure_tolerance(
     """d_min and d_max from replays of the target's own trajectories, plain and perturbed (eq. 7)."""
     own = replay(held_out.trajectories, target, inverse_dynamics)
     perturbed = replay(held_out.trajectories, target, inverse_dynamics, noise=noise, rng=rng)
-    closest, farthest = float(own.distances.min()), float(perturbed.distances.max())
+    followed = perturbed.distances[~perturbed.diverged]
+    closest, farthest = float(own.distances.min()), float(followed.max(initial=0.0))
     if not farthest - closest > 1e-12:
         raise ImitableError(
             f"the tolerance is empty: d_min {closest:.3g} is not below d_max {farthest:.3g} at noise {noise:g}; raise Settings.noise"

@@ -9,9 +9,10 @@ from imitable.arrays import Array, Booleans, Float32, Generator
 from imitable.demonstrations import Demonstrations
 from imitable.errors import check_fields
 from imitable.networks import Adam, Mlp, Policy
-from imitable.simulators import Simulator
+from imitable.simulators import Simulator, advance, earned
 
-Reward = Callable[[Array, Array], Array]
+Reward = Callable[[Array, Array, Array], Array]
+"""States, actions and next states to rewards (N,)."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +27,19 @@ class Experience:
     """(time, agent, action) as drawn, before the simulator clips them."""
     terminated: Booleans
     """(time, agent) the episode ended here; a time limit is not an end."""
+    diverged: int
+    """How many of these endings were simulations that broke down; such an agent stays where it was for its last step."""
+    rewards: Array
+    """(time, agent) of the reward function that was asked for; empty if none was."""
 
     @property
     def steps(self) -> int:
         return self.terminated.size
 
 
-def roll_out(simulator: Simulator, act: Callable[[Array], Array], *, agents: int, steps: int, rng: Generator) -> Experience:
+def roll_out(
+    simulator: Simulator, act: Callable[[Array], Array], *, agents: int, steps: int, rng: Generator, reward: Reward | None = None
+) -> Experience:
     """`steps` of `agents` in lock-step, from fresh starts, under the policy `act`."""
     states = simulator.initial_states(agents, rng)
     observed = simulator.observe(states)
@@ -41,18 +48,23 @@ def roll_out(simulator: Simulator, act: Callable[[Array], Array], *, agents: int
     observations, next_observations = np.empty((2, steps, agents, width))
     taken = np.empty((steps, agents, action_width))
     terminated = np.zeros((steps, agents), dtype=bool)
+    rewards, diverged = np.empty((steps, agents) if reward else 0), 0
     for time in range(steps):
         observations[time], taken[time] = observed, actions
-        states = simulator.step(states, actions)
+        before = states
+        states, broken = advance(simulator, before, actions)
         observed = next_observations[time] = simulator.observe(states)
-        ended = terminated[time] = simulator.finished(states)
+        ended = terminated[time] = simulator.finished(states) | broken
+        diverged += int(broken.sum())
+        if reward:
+            rewards[time] = reward(before, actions, states)
         if time + 1 == steps:
             break
         if ended.any():
             states[ended] = simulator.initial_states(int(ended.sum()), rng)
             observed = simulator.observe(states)
         actions = act(observed)
-    return Experience(observations, next_observations, taken, terminated)
+    return Experience(observations, next_observations, taken, terminated, diverged, rewards)
 
 
 @dataclass(frozen=True)
@@ -62,32 +74,34 @@ class Episodes:
     trajectories: Demonstrations
     actions: Array
     """(transition, action) in the order of `trajectories.transition_rows`."""
+    diverged: int
+    """How many ended because the simulation broke down; such an agent stays where it was for its last step."""
 
 
 def demonstrate(simulator: Simulator, act: Callable[[Array], Array], *, count: int, rng: Generator) -> Episodes:
     """`count` whole episodes under the policy `act`, each until it finishes or reaches the horizon."""
     states = simulator.initial_states(count, rng)
-    observations, actions, rewards = [simulator.observe(states)], [], []
-    lengths = np.full(count, simulator.horizon)
-    alive = np.ones(count, dtype=bool)
+    observed = simulator.observe(states)
+    observations, actions = [observed], []
+    lengths, returns = np.full(count, simulator.horizon), np.zeros(count)
+    alive, diverged = np.arange(count), 0
     for time in range(simulator.horizon):
-        actions.append(np.clip(act(observations[-1]), simulator.action_low, simulator.action_high))
-        states = simulator.step(states, actions[-1])
-        observations.append(simulator.observe(states))
-        rewards.append(np.where(alive, simulator.reward(observations[-2], observations[-1]), 0.0))
-        ending = alive & simulator.finished(states)
-        lengths[ending] = time + 1
-        alive &= ~ending
-        if not alive.any():
+        taken = np.clip(act(observed), simulator.action_low, simulator.action_high)  # of all, so that `act` may tell them apart
+        following, broken = advance(simulator, states, taken[alive])
+        returns[alive] += earned(simulator, states, taken[alive], following)
+        observed = observed.copy()
+        observed[alive] = simulator.observe(following)
+        observations.append(observed)
+        actions.append(taken)
+        diverged += int(broken.sum())
+        ending = simulator.finished(following) | broken
+        lengths[alive[ending]] = time + 1
+        states, alive = following[~ending], alive[~ending]
+        if not len(alive):
             break
-    by_episode = np.stack(observations, axis=1)
-    taken = np.stack(actions, axis=1)
-    trajectories = Demonstrations(
-        np.concatenate([by_episode[index, : length + 1] for index, length in enumerate(lengths)]),
-        lengths,
-        np.sum(rewards, axis=0),
-    )
-    return Episodes(trajectories, np.concatenate([taken[index, :length] for index, length in enumerate(lengths)]))
+    seen, done = np.stack(observations, axis=1), np.stack(actions, axis=1)
+    trajectories = Demonstrations(seen[np.arange(seen.shape[1]) <= lengths[:, None]], lengths, returns)
+    return Episodes(trajectories, done[np.arange(done.shape[1]) < lengths[:, None]], diverged)
 
 
 def advantages(rewards: Array, values: Array, next_values: Array, experience: Experience, *, discount: float, decay: float) -> Array:
@@ -155,7 +169,7 @@ class Trpo:
         policy = Policy.fresh(network, centre=centre, scale=scale, low=low, high=high, spread=self.spread, rng=rng)
         return Agent(policy, critic.initial(rng), Adam.fresh(critic.size, rate=self.value_rate))
 
-    def gather(self, simulator: Simulator, agent: Agent, *, rng: Generator) -> Experience:
+    def gather(self, simulator: Simulator, agent: Agent, *, rng: Generator, reward: Reward | None = None) -> Experience:
         """A batch of pieces as long as an episode: shorter ones would lean on a value function that is still wrong."""
         return roll_out(
             simulator,
@@ -163,6 +177,7 @@ class Trpo:
             agents=self.agents(simulator),
             steps=simulator.horizon,
             rng=rng,
+            reward=reward,
         )
 
     def improve(self, agent: Agent, experience: Experience, rewards: Array, *, rng: Generator) -> tuple[Agent, dict[str, float]]:
@@ -271,8 +286,8 @@ def input_scaling(observations: Array) -> tuple[Array, Array]:
     return flat.mean(axis=0), np.where(spread > 1e-8, spread, 1.0)
 
 
-def train(simulator: Simulator, *, settings: Trpo, reward: Callable[[Experience], Array], rng: Generator) -> Iterator[tuple[Policy, int]]:
-    """Ever better policies on a (time, agent) reward, with the steps they took; the caller says when to stop."""
+def train(simulator: Simulator, *, settings: Trpo, reward: Reward, rng: Generator) -> Iterator[tuple[Policy, int]]:
+    """Ever better policies on a reward, with the steps they took; the caller says when to stop."""
     lowest, highest = simulator.action_low, simulator.action_high
     explored = roll_out(
         simulator,
@@ -285,8 +300,8 @@ def train(simulator: Simulator, *, settings: Trpo, reward: Callable[[Experience]
     agent, steps = settings.start(simulator, centre=centre, scale=scale, rng=rng), 0
     while True:
         yield agent.policy, steps
-        experience = settings.gather(simulator, agent, rng=rng)
-        agent, _ = settings.improve(agent, experience, reward(experience), rng=rng)
+        experience = settings.gather(simulator, agent, rng=rng, reward=reward)
+        agent, _ = settings.improve(agent, experience, experience.rewards, rng=rng)
         steps += experience.steps
 
 
@@ -294,8 +309,3 @@ def flat_transitions(experience: Experience) -> tuple[Array, Array]:
     """Observations and next observations (time * agent, observation) of a batch of experience."""
     width = experience.observations.shape[-1]
     return experience.observations.reshape(-1, width), experience.next_observations.reshape(-1, width)
-
-
-def rewards_of(reward: Reward, experience: Experience) -> Array:
-    """(time, agent) rewards of a batch of experience."""
-    return reward(*flat_transitions(experience)).reshape(experience.terminated.shape)

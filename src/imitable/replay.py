@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from imitable.arrays import Array, Generator
+from imitable.arrays import Array, Booleans, Generator
 from imitable.demonstrations import Demonstrations
 from imitable.inverse_dynamics import InverseDynamics
-from imitable.simulators import Simulator
+from imitable.simulators import Simulator, advance
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,9 @@ class Replay:
     step_distances: Array
     """(transition,) l2 distance on the matched columns after each step."""
     distances: Array
-    """(demo,) F, their mean over each demonstration."""
+    """(demo,) F, their mean over each demonstration; infinite where the simulation diverged."""
+    diverged: Booleans
+    """(demo,) whether the target's simulation broke down on the way."""
 
 
 def replay(
@@ -35,13 +37,15 @@ def replay(
     starts, lengths = demonstrations.starts[longest_first], demonstrations.lengths[longest_first]
     reached = np.empty_like(demonstrations.states)
     reached[starts] = demonstrations.states[starts]
+    diverged = np.zeros(len(demonstrations), dtype=bool)
     states = target.restore(demonstrations.states[starts])
     observations = target.observe(states)
     for time in range(1, int(lengths[0]) + 1):
         chasing = int(np.searchsorted(-lengths, -time, side="right"))  # those at least `time` long come first
         rows = starts[:chasing] + time
         states, observations = states[:chasing], observations[:chasing]
-        states = target.step(states, inverse_dynamics(observations, demonstrations.states[rows]))
+        states, broken = advance(target, states, inverse_dynamics(observations, demonstrations.states[rows]))
+        diverged[longest_first[:chasing][broken]] = True
         observations = target.observe(states)
         if noise:
             assert rng is not None, "noise needs a generator"
@@ -52,4 +56,5 @@ def replay(
     gaps = (reached - demonstrations.states)[:, target.matched]
     step_distances = np.linalg.norm(gaps[demonstrations.transition_rows + 1], axis=1)
     first = np.concatenate([[0], np.cumsum(demonstrations.lengths)[:-1]])
-    return Replay(reached, step_distances, np.add.reduceat(step_distances, first) / demonstrations.lengths)
+    distances = np.add.reduceat(step_distances, first) / demonstrations.lengths
+    return Replay(reached, step_distances, np.where(diverged, np.inf, distances), diverged)

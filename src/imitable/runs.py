@@ -105,6 +105,7 @@ class RunFolder:
             "steps": checkpoint.steps,
             "mean_return": float(measurement.returns.mean()),
             "returns": [round(float(value), 6) for value in measurement.returns],
+            "diverged": {"learning": checkpoint.diverged, "measuring": measurement.diverged},
             "diagnostics": {name: round(float(value), 6) for name, value in checkpoint.diagnostics.items()},
         }
         before = [each for each in self.curve() if each["steps"] < checkpoint.steps]
@@ -119,7 +120,7 @@ class RunFolder:
         last = self.curve()[-1]
         write_json(
             self.path / RESULT,
-            {"mean_return": last["mean_return"], "steps": last["steps"], "returns": last["returns"], **summary},
+            {**{name: last[name] for name in ("mean_return", "steps", "returns")}, **summary},
         )
         (self.path / SNAPSHOT).unlink(missing_ok=True)
 
@@ -211,6 +212,7 @@ def perform(
         watch(0.3 + 0.7 * measurement.checkpoint.progress)
     record.finish(
         {
+            "diverged": {"posing": problem.diverged, **record.curve()[-1]["diverged"]},
             "tolerance": [problem.tolerance.closest, problem.tolerance.farthest],
             "own_distances": np.percentile(problem.own_distances, [0, 50, 100]).tolist(),
             "effective_demonstrations": effective_sample_size(weights),

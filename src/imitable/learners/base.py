@@ -27,6 +27,8 @@ class Checkpoint:
     """Share of the learning that is done, in [0, 1]."""
     snapshot: Snapshot
     diagnostics: Mapping[str, float] = field(default_factory=dict)
+    diverged: int = 0
+    """Simulations that broke down and were ended, so far."""
 
 
 class Learner(Protocol):

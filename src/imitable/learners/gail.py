@@ -58,11 +58,11 @@ class Gail:
         rows = problem.demonstrations.transition_rows
         shown = adversary.inputs(problem.demonstrations.states[rows], problem.demonstrations.states[rows + 1])
         judge = adversary.network.initial(rng)
-        memory, done, steps = Adam.fresh(adversary.network.size, rate=self.discriminator_rate), 0, 0
+        memory, done, steps, diverged = Adam.fresh(adversary.network.size, rate=self.discriminator_rate), 0, 0, 0
         if resume is not None:
             agent = restore_agent(agent, resume)
             judge, memory = resume["judge"].copy(), restore_adam(memory, "judge", resume)
-            done, steps = int(resume["done"]), int(resume["steps"])
+            done, steps, diverged = (int(resume[name]) for name in ("done", "steps", "diverged"))
             restore_generator(rng, resume["rng"])
         while done < self.rounds:
             # Adversaries circle each other; ever smaller steps let them come to rest.
@@ -76,8 +76,10 @@ class Gail:
             for _ in range(self.discriminator_steps):
                 demonstrated = shown[sampler.pick(len(transitions), rng)]
                 diagnostics |= adversary.update(judge, memory, agent=transitions, demonstrated=demonstrated)
-            steps, done = steps + experience.steps, done + 1
+            steps, done, diverged = steps + experience.steps, done + 1, diverged + experience.diverged
             if done % self.checkpoint_every == 0 or done == self.rounds:
                 snapshot = agent_arrays(agent) | adam_arrays("judge", memory) | {"judge": judge.copy(), "rng": generator_state(rng)}
-                snapshot |= {"judge centre": judge_centre, "judge scale": judge_scale, "done": np.array(done), "steps": np.array(steps)}
-                yield Checkpoint(agent.policy, steps, done / self.rounds, snapshot, diagnostics | {"reward": float(rewards.mean())})
+                snapshot |= {"judge centre": judge_centre, "judge scale": judge_scale}
+                snapshot |= {"done": np.array(done), "steps": np.array(steps), "diverged": np.array(diverged)}
+                diagnostics["reward"] = float(rewards.mean())
+                yield Checkpoint(agent.policy, steps, done / self.rounds, snapshot, diagnostics, diverged)

@@ -16,12 +16,14 @@ from imitable.errors import ImitableError
 MODELS = Path(__file__).parent / "models"
 THREADS = "IMITABLE_THREADS"
 """Environment variable: how many threads step MuJoCo; every core where it is unset."""
+TOO_LARGE = 1e10
+"""Positions or velocities beyond this are a breakdown, as in MuJoCo itself."""
 _SCRATCH = threading.Lock()  # the cached simulations are scratch space that all callers share
 
 
 @dataclass(frozen=True)
 class Physics:
-    """One model and its control rate. A state row is qpos, qvel and the constraint solver's warm start.
+    """One model and its control rate. A state row is qpos, qvel, the constraint solver's warm start and the x of a traced body.
 
     Joint limits and contacts are solved iteratively from the previous solution, so without the warm start in the state a step
     would depend on what was simulated before it.
@@ -29,32 +31,46 @@ class Physics:
 
     model: mujoco.MjModel
     frame_skip: int  # physics steps per control step
+    traced: int | None = None  # a body whose x [m], as the last physics step began with it, is the state's last column
 
     @property
     def width(self) -> int:
         return int(self.model.nq + 2 * self.model.nv)
 
     def step(self, states: Array, controls: Array) -> Array:
-        """States after one control step under (N, actuator) controls; columns beyond `width` are the caller's and stay."""
+        """States after one control step under (N, actuator) controls, NaN where it diverged; other columns than these stay."""
         count, nq, middle, end = len(states), self.model.nq, self.model.nq + self.model.nv, self.width
         moved = states.copy()
         with _SCRATCH:
-            batch, qpos, qvel, warm_start, ctrl = _simulations(self.model, _capacity(count), _threads(), os.getpid())
+            batch, qpos, qvel, warm_start, ctrl, places = _simulations(self.model, _capacity(count), _threads(), os.getpid())
             ids = None if count == len(qpos) else np.arange(count)
             qpos[:count], qvel[:count], warm_start[:count] = states[:, :nq], states[:, nq:middle], states[:, middle:end]
             ctrl[:count] = controls
             batch.step(ids, nstep=self.frame_skip)
             moved[:, :nq], moved[:, nq:middle], moved[:, middle:end] = qpos[:count], qvel[:count], warm_start[:count]
+            if self.traced is not None:
+                moved[:, end] = places[:count, self.traced, 0]
+        with np.errstate(invalid="ignore"):
+            broken = ~(np.abs(moved[:, :middle]) < TOO_LARGE).all(axis=1)
+        if broken.any():
+            moved[broken] = np.nan
         return moved
 
 
 @cache
-def load(name: str, *, frame_skip: int, ranges: tuple[tuple[str, float, float], ...] = ()) -> Physics:
+def load(name: str, *, frame_skip: int, ranges: tuple[tuple[str, float, float], ...] = (), traced: str | None = None) -> Physics:
     """The model `name` with the ranges [rad] of some joints replaced; loaded once."""
     model = mujoco.MjModel.from_xml_path(str(MODELS / f"{name}.xml"))
+    # A simulation that breaks down must show it, not start again at the origin, nor leave a log file where the user works.
+    model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
+    mujoco.set_mju_user_warning(_ignore)
     for joint, low, high in ranges:
         model.joint(joint).range[:] = low, high
-    return Physics(model, frame_skip)
+    return Physics(model, frame_skip, None if traced is None else model.body(traced).id)
+
+
+def _ignore(_: str) -> None:
+    """In place of MuJoCo's own warnings, which go to the terminal and to a file."""
 
 
 def _threads() -> int:
@@ -70,8 +86,8 @@ def _capacity(count: int) -> int:
 
 
 @lru_cache(maxsize=16)
-def _simulations(model: mujoco.MjModel, count: int, threads: int, process: int) -> tuple[Batch, Array, Array, Array, Array]:
+def _simulations(model: mujoco.MjModel, count: int, threads: int, process: int) -> tuple[Batch, Array, Array, Array, Array, Array]:
     """Scratch space for `count` simulations; of this process, since threads do not survive a fork."""
     batch = Batch(model, count, nthread=min(threads, count))
-    qpos, qvel, warm_start, ctrl = (batch.bind(name) for name in ("qpos", "qvel", "qacc_warmstart", "ctrl"))
-    return batch, qpos, qvel, warm_start, ctrl
+    qpos, qvel, warm_start, ctrl, places = (batch.bind(name) for name in ("qpos", "qvel", "qacc_warmstart", "ctrl", "xpos"))
+    return batch, qpos, qvel, warm_start, ctrl, places

@@ -2,6 +2,8 @@
 
 from typing import Protocol
 
+import numpy as np
+
 from imitable.arrays import Array, Booleans, Generator, Integers
 
 
@@ -24,6 +26,11 @@ class Simulator(Protocol):
         ...
 
     @property
+    def action_cost(self) -> float:
+        """Taken off the reward, per unit of squared action."""
+        ...
+
+    @property
     def observed(self) -> tuple[str, ...]:
         """(observation,) the name of every observation column."""
         ...
@@ -43,7 +50,7 @@ class Simulator(Protocol):
         ...
 
     def step(self, states: Array, actions: Array) -> Array:
-        """(N, state) one control step later."""
+        """(N, state) one control step later; all NaN where the simulation has diverged."""
         ...
 
     def observe(self, states: Array) -> Array:
@@ -54,10 +61,28 @@ class Simulator(Protocol):
         """(N, state) with these observations; what they do not show comes from the states `like`, or is at rest."""
         ...
 
-    def reward(self, observations: Array, next_observations: Array) -> Array:
+    def reward(self, states: Array, next_states: Array) -> Array:
         """(N,) a function of (s, s') alone, for returns and evaluation; scores and learners do not call it."""
         ...
 
     def finished(self, states: Array) -> Booleans:
         """(N,) whether the episode has ended here."""
         ...
+
+
+def advance(simulator: Simulator, states: Array, actions: Array) -> tuple[Array, Booleans]:
+    """One step, and (N,) which simulations diverged in it: those stay where they were, for the caller to end and to count."""
+    moved = simulator.step(states, actions)
+    diverged = np.asarray(~np.isfinite(moved).all(axis=1))
+    if diverged.any():
+        moved[diverged] = states[diverged]
+    return moved, diverged
+
+
+def earned(simulator: Simulator, states: Array, actions: Array, next_states: Array) -> Array:
+    """(N,) the reward of a step less the cost of its actions, as they were carried out."""
+    rewards = simulator.reward(states, next_states)
+    if not simulator.action_cost:
+        return rewards
+    taken = np.clip(actions, simulator.action_low, simulator.action_high)
+    return np.asarray(rewards - simulator.action_cost * np.square(taken).sum(axis=1))

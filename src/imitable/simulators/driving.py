@@ -33,6 +33,7 @@ class Driving:
     horizon: int = 300
     action_low: Array = field(default_factory=lambda: np.array([-1.0]))
     action_high: Array = field(default_factory=lambda: np.array([1.0]))
+    action_cost: float = 0.0
     observed: tuple[str, ...] = ("x", "y", "velocity x", "velocity y", "heading", "turn rate", "acceleration")
     # All columns, as the paper says; the raw acceleration of another speed differs by friction x speed difference.
     matched: Integers = field(default_factory=lambda: np.arange(7))
@@ -85,8 +86,8 @@ class Driving:
             states[:, INTEGRAL:] = like[:, INTEGRAL:]
         return states
 
-    def reward(self, observations: Array, next_observations: Array) -> Array:
-        places, heading = (next_observations[:, [X, Y]] / 2.0 + 0.5) * WORLD, next_observations[:, HEADING]
+    def reward(self, states: Array, next_states: Array) -> Array:
+        places, heading = next_states[:, [X, Y]], next_states[:, HEADING]
         touching_goal, touching_obstacle = touches(places, heading, *GOAL), touches(places, heading, *OBSTACLE)
         return np.asarray(-1.0 + 100.0 * touching_goal - 1000.0 * touching_obstacle - 10000.0 * outside(places))
 

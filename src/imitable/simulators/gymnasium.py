@@ -8,13 +8,17 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from imitable.arrays import Array
-from imitable.simulators.base import Simulator
+from imitable.simulators.base import Simulator, advance, earned
 
 DYNAMICS = {
     "ReacherClockwise": ("reacher", "CLOCKWISE"),
     "ReacherCounterClockwise": ("reacher", "COUNTER_CLOCKWISE"),
     "DrivingSlow": ("driving", "SLOW"),
     "DrivingFast": ("driving", "FAST"),
+    "SwimmerBackDisabled": ("swimmer", "BACK_DISABLED"),
+    "SwimmerFrontDisabled": ("swimmer", "FRONT_DISABLED"),
+    "AntXAxis": ("ant", "X_AXIS"),
+    "AntYAxis": ("ant", "Y_AXIS"),
 }
 """Environment names to the module and the name of their simulator, which is imported when an environment is made."""
 
@@ -45,20 +49,19 @@ class SimulatorEnv(gymnasium.Env[Array, Array]):
         self.simulator = simulator = _named(dynamics) if isinstance(dynamics, str) else dynamics
         self.action_space = Box(simulator.action_low, simulator.action_high, dtype=np.float64)
         self.observation_space = Box(-np.inf, np.inf, (len(simulator.observed),), dtype=np.float64)
-        self._state = self._observation = np.zeros((1, 0))
+        self._state = np.zeros((1, 0))
         self._age = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         super().reset(seed=seed, options=options)
         self._state, self._age = self.simulator.initial_states(1, self.np_random), 0
-        self._observation = self.simulator.observe(self._state)
-        return self._observation[0].copy(), {}
+        return self.simulator.observe(self._state)[0], {}
 
     def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        before = self._observation
-        self._state = self.simulator.step(self._state, np.asarray(action, dtype=np.float64)[None])
-        after = self._observation = self.simulator.observe(self._state)
+        before, actions = self._state, np.asarray(action, dtype=np.float64)[None]
+        self._state, diverged = advance(self.simulator, before, actions)
         self._age += 1
-        finished = bool(self.simulator.finished(self._state)[0])
+        finished = bool((self.simulator.finished(self._state) | diverged)[0])
         truncated = not finished and self._age >= self.simulator.horizon
-        return after[0].copy(), float(self.simulator.reward(before, after)[0]), finished, truncated, {}
+        reward = float(earned(self.simulator, before, actions, self._state)[0])
+        return self.simulator.observe(self._state)[0], reward, finished, truncated, {"diverged": bool(diverged[0])}

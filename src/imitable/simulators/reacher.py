@@ -29,6 +29,7 @@ class Reacher:
     horizon: int = 50
     action_low: Array = field(default_factory=lambda: np.array([-1.0]))
     action_high: Array = field(default_factory=lambda: np.array([1.0]))
+    action_cost: float = 0.0  # the paper's evaluation has none
     observed: tuple[str, ...] = ("cos", "sin", "goal x", "goal y", "velocity", "offset x", "offset y")
     # Where the arm is: goals match by construction, and velocities [rad/s] would drown the angle.
     matched: Integers = field(default_factory=lambda: np.array([0, 1]))
@@ -67,9 +68,10 @@ class Reacher:
         states[:, GOAL] = observations[:, 2:4]
         return states
 
-    def reward(self, observations: Array, next_observations: Array) -> Array:
+    def reward(self, states: Array, next_states: Array) -> Array:
         # Measured before the step, as in the paper's evaluation, so that returns compare with its table.
-        return -10.0 * np.hypot(observations[:, 5], observations[:, 6])
+        offset_x, offset_y = self.observe(states)[:, 5:].T
+        return np.asarray(-10.0 * np.hypot(offset_x, offset_y))
 
     def finished(self, states: Array) -> Booleans:
         return np.zeros(len(states), dtype=bool)
