@@ -3,6 +3,7 @@
 import json
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -85,10 +86,9 @@ def test_returns_are_those_of_the_agent_that_demonstrates() -> None:
         assert demos.returns[index] == pytest.approx(turntable.CLOCKWISE.reward(states[:-1], states[1:]).sum())
 
 
-@pytest.mark.slow
 def test_a_schooled_expert_is_kept_with_its_record(tmp_path: Path) -> None:
     shares: list[float] = []
-    schooling = Schooling(rounds=3, trpo=Trpo(batch=200, hidden=(8,), value_minibatches=4))
+    schooling = Schooling(rounds=3, trpo=Trpo(batch=200, hidden=(8,), value_minibatches=4), episodes=20)
     record = train_and_keep(turntable.CLOCKWISE, schooling, name="pupil", folder=tmp_path, seeds=[0, 1], watch=shares.append)
     assert json.loads((tmp_path / "pupil.json").read_text()) == record
     policy = Policy.load(tmp_path / "pupil.safetensors")
@@ -97,6 +97,34 @@ def test_a_schooled_expert_is_kept_with_its_record(tmp_path: Path) -> None:
     assert record["seed"] in (0, 1)
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
+    assert {file.name for file in tmp_path.iterdir()} == {"pupil.json", "pupil.safetensors"}, "notes are left"
+
+
+class PowerCutError(Exception):
+    pass
+
+
+def test_an_interrupted_training_goes_on_where_it_was(tmp_path: Path) -> None:
+    schooling = Schooling(rounds=7, trpo=Trpo(batch=100, hidden=(4,), value_minibatches=2), episodes=5)
+    lesson = partial(train_and_keep, turntable.CLOCKWISE, name="pupil", seeds=[0, 1])
+    whole = lesson(schooling, folder=tmp_path / "whole")
+
+    def fail_at(limit: float):
+        def watch(share: float) -> None:
+            if share > limit:
+                raise PowerCutError
+
+        return watch
+
+    for limit in (0.2, 0.7):
+        with pytest.raises(PowerCutError):
+            lesson(schooling, folder=tmp_path / "cut", watch=fail_at(limit))
+    with pytest.raises(ImitableError, match="other settings; delete it"):
+        lesson(replace(schooling, rounds=8), folder=tmp_path / "cut")
+    assert lesson(schooling, folder=tmp_path / "cut") == whole
+    files = [tmp_path / name / "pupil.safetensors" for name in ("whole", "cut")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert len(whole["curve"]) == 7
 
 
 def test_schooling_pays_for_actions() -> None:

@@ -8,12 +8,12 @@ import pytest
 from scipy.stats import mannwhitneyu
 
 import turntable
+from imitable.arrays import generator_state, restore_generator
 from imitable.errors import ImitableError
 from imitable.evaluation import evaluate
 from imitable.experiment import run
 from imitable.learners import Checkpoint, Cloning, Learner
 from imitable.learners._adversary import Adversary
-from imitable.learners.base import adam_arrays, generator_state, restore_adam, restore_generator
 from imitable.learners.cloning import recovered_actions
 from imitable.methods import METHODS
 from imitable.networks import Adam, Mlp, Policy
@@ -238,7 +238,7 @@ def test_a_generator_goes_on_where_it_was() -> None:
 def test_an_optimiser_goes_on_where_it_was() -> None:
     memory, parameters = Adam.fresh(3, rate=0.1), np.zeros(3, np.float32)
     memory.step(parameters, np.ones(3, np.float32))
-    copy = restore_adam(Adam.fresh(3, rate=0.1), "judge", adam_arrays("judge", memory))
+    copy = Adam.fresh(3, rate=0.1).restored("judge", memory.arrays("judge"))
     ahead, copied = parameters.copy(), parameters.copy()
     memory.step(ahead, np.array([1, 2, 3], np.float32))
     copy.step(copied, np.array([1, 2, 3], np.float32))

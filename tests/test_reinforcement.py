@@ -359,10 +359,27 @@ def test_training_is_repeatable_and_counts_its_steps() -> None:
         return [next(students) for _ in range(3)]
 
     one, again, other = third(0), third(0), third(1)
-    assert [steps for _, steps in one] == [0, 400, 800]
-    assert np.array_equal(one[-1][0].parameters, again[-1][0].parameters)
-    assert not np.array_equal(one[-1][0].parameters, other[-1][0].parameters)
-    assert not np.array_equal(one[-1][0].parameters, one[0][0].parameters)
+    assert [student.steps for student in one] == [0, 400, 800]
+    first, last, same, elsewhere = (each.agent.policy.parameters for each in (one[0], one[-1], again[-1], other[-1]))
+    assert np.array_equal(last, same)
+    assert not np.array_equal(last, elsewhere)
+    assert not np.array_equal(last, first)
+
+
+def test_training_goes_on_from_a_snapshot_as_if_it_had_never_stopped() -> None:
+    def students(seed: int, resume=None):
+        reward = partial(earned, turntable.CLOCKWISE)
+        return train(turntable.CLOCKWISE, settings=SMALL, reward=reward, rng=np.random.default_rng(seed), resume=resume)
+
+    whole = students(0)
+    next(whole), next(whole)
+    snapshot = next(whole).snapshot()
+    resumed = students(1, snapshot)
+    assert next(resumed).steps == 800
+    for one, other in zip((next(whole), next(whole)), (next(resumed), next(resumed)), strict=True):
+        assert one.steps == other.steps
+        assert np.array_equal(one.agent.policy.parameters, other.agent.policy.parameters)
+        assert np.array_equal(one.agent.critic, other.agent.critic)
 
 
 @pytest.mark.slow
@@ -374,7 +391,7 @@ def test_training_learns_to_reach_the_goal() -> None:
         reward=partial(earned, turntable.CLOCKWISE),
         rng=np.random.default_rng(0),
     )
-    policies = [next(students)[0] for _ in range(61)]
+    policies = [next(students).agent.policy for _ in range(61)]
     first, last = (
         evaluate(each, turntable.CLOCKWISE, episodes=200, rng=np.random.default_rng(9)).returns for each in (policies[0], policies[-1])
     )

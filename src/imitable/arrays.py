@@ -1,5 +1,9 @@
 """The array types every stage speaks."""
 
+import json
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
@@ -9,4 +13,17 @@ Float32 = NDArray[np.float32]
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
-__all__ = ["Array", "Booleans", "Float32", "Generator", "Integers"]
+Snapshot = Mapping[str, np.ndarray[Any, Any]]
+"""Named arrays from which work goes on exactly as if it had never stopped."""
+
+__all__ = ["Array", "Booleans", "Float32", "Generator", "Integers", "Snapshot", "generator_state", "restore_generator"]
+
+
+def generator_state(rng: Generator) -> np.ndarray[Any, Any]:
+    """A generator's state as an array of bytes."""
+    return np.frombuffer(json.dumps(rng.bit_generator.state).encode(), dtype=np.uint8)
+
+
+def restore_generator(rng: Generator, state: np.ndarray[Any, Any]) -> None:
+    """Put a generator back where `generator_state` found it."""
+    rng.bit_generator.state = json.loads(state.tobytes())

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from imitable.arrays import Array, Generator
+from imitable.arrays import Array, Generator, Snapshot
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError, check_fields
 from imitable.evaluation import evaluate
 from imitable.experts import Composition, collect
-from imitable.learners import Checkpoint, Snapshot
+from imitable.learners import Checkpoint
 from imitable.methods import Method
 from imitable.problem import Problem, pose
 from imitable.scores import feasibility

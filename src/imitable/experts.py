@@ -1,8 +1,10 @@
 """Agents that show what they can do: trained and hand-made policies, and the demonstrations they give."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +14,7 @@ from imitable.arrays import Array, Generator
 from imitable.demonstrations import OPTIMAL, OTHER_DYNAMICS, SUBOPTIMAL, Demonstrations, Mixture, mix, share_counts
 from imitable.errors import ImitableError
 from imitable.evaluation import evaluate
-from imitable.files import write_json
+from imitable.files import read_arrays, write_arrays, write_json
 from imitable.networks import Policy
 from imitable.reinforcement import Reward, Trpo, demonstrate, train
 from imitable.simulators import Simulator, earned
@@ -105,6 +107,7 @@ class Schooling:
     reward_scale: float = 1.0
     control_cost: float = 0.0
     trpo: Trpo = field(default_factory=Trpo)
+    episodes: int = 1000  # by which it is measured in the end
 
     def reward(self, simulator: Simulator) -> Reward:
         """What the expert is trained on."""
@@ -117,25 +120,40 @@ class Schooling:
 class Graduate:
     """A trained policy and its mean return, by mean and by sampled actions, on starts it never trained on."""
 
+    seed: int
     policy: Policy
     steps: int
     mean_return: float
     sampled_return: float
+    curve: Array
+    """(point, 2) steps and the mean return of a few episodes, on the way."""
 
 
-def school(simulator: Simulator, schooling: Schooling, *, seed: int) -> Iterator[tuple[float, Graduate | None]]:
-    """Yield the share done after every round, and with the last one what came of it."""
+def school(simulator: Simulator, schooling: Schooling, *, seed: int, notes: Path, watch: Callable[[float], None]) -> Graduate:
+    """Train one policy; interrupted and called again, it goes on from its notes, a file it writes twenty times on the way."""
     learning, measuring, drawing = np.random.default_rng(seed).spawn(3)
-    students = train(simulator, settings=schooling.trpo, reward=schooling.reward(simulator), rng=learning)
-    for number in range(schooling.rounds):
-        next(students)
-        yield number / schooling.rounds, None
-    policy, steps = next(students)
-    means = [
-        float(evaluate(act, simulator, episodes=1000, rng=measuring).returns.mean())
+    fingerprint = np.frombuffer(sha256(repr((simulator, schooling, seed)).encode()).digest(), dtype=np.uint8)
+    saved = read_arrays(notes) if notes.exists() else None
+    if saved is not None and not np.array_equal(saved["fingerprint"], fingerprint):
+        raise ImitableError(f"{notes} was begun with other settings; delete it to train anew")
+    first, curve = (0, np.empty((0, 2))) if saved is None else (int(saved["round"]), saved["curve"])
+    students = train(simulator, settings=schooling.trpo, reward=schooling.reward(simulator), rng=learning, resume=saved)
+    student = next(students)
+    pause = max(1, schooling.rounds // 20)
+    for number in range(first, schooling.rounds):
+        watch(number / schooling.rounds)
+        student = next(students)
+        if (number + 1) % pause == 0 or number + 1 == schooling.rounds:
+            few = np.random.default_rng((seed, number))  # of its own, so that measuring does not depend on interruptions
+            earned_now = evaluate(student.agent.policy, simulator, episodes=10, rng=few).returns.mean()
+            curve = np.concatenate([curve, [[student.steps, earned_now]]])
+            write_arrays(notes, {**student.snapshot(), "round": np.array(number + 1), "curve": curve, "fingerprint": fingerprint})
+    policy = student.agent.policy
+    mean, sampled = (
+        float(evaluate(act, simulator, episodes=schooling.episodes, rng=measuring).returns.mean())
         for act in (policy, lambda observations: policy.sample(observations, drawing))
-    ]
-    yield 1.0, Graduate(policy, steps, *means)
+    )
+    return Graduate(seed, policy, student.steps, mean, sampled, curve)
 
 
 def train_and_keep(
@@ -148,24 +166,26 @@ def train_and_keep(
     watch: Callable[[float], None] = lambda share: None,
 ) -> dict[str, Any]:
     """Train from every seed and keep the best by mean return on held-out starts, beside a record of how it came about."""
-    best: tuple[int, Graduate] | None = None
-    for number, seed in enumerate(seeds):
-        graduate = None
-        for share, outcome in school(simulator, schooling, seed=seed):
-            watch((number + share) / len(seeds))
-            graduate = outcome
-        assert graduate is not None
-        if best is None or graduate.mean_return > best[1].mean_return:
-            best = seed, graduate
-    assert best is not None
-    seed, graduate = best
+    notes = [folder / "training" / f"{name}-{seed}.npz" for seed in seeds]
+    graduates = []
+    for number, (seed, file) in enumerate(zip(seeds, notes, strict=True)):
+        graduates.append(
+            school(simulator, schooling, seed=seed, notes=file, watch=lambda share, number=number: watch((number + share) / len(seeds)))  # type: ignore[misc]
+        )
+    watch(1.0)
+    best = max(graduates, key=lambda graduate: graduate.mean_return)
     record = {
-        "seed": seed,
-        "seeds": list(seeds),
-        "steps": graduate.steps,
-        "mean_return": round(graduate.mean_return, 2),
-        "sampled_return": round(graduate.sampled_return, 2),
+        "seed": best.seed,
+        "returns_by_seed": {str(each.seed): round(each.mean_return, 2) for each in graduates},
+        "steps": best.steps,
+        "mean_return": round(best.mean_return, 2),
+        "sampled_return": round(best.sampled_return, 2),
+        "curve": [[int(steps), round(float(value), 2)] for steps, value in best.curve],
     }
-    graduate.policy.save(folder / f"{name}.safetensors")
+    best.policy.save(folder / f"{name}.safetensors")
     write_json(folder / f"{name}.json", record)
+    for file in notes:
+        file.unlink()
+    with suppress(OSError):  # notes of another training are there
+        (folder / "training").rmdir()
     return record

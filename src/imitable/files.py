@@ -4,6 +4,7 @@ import json
 import os
 import zipfile
 import zlib
+from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,13 @@ def check_writable(path: Path) -> None:
 
 def write_json(path: Path, content: Any) -> None:
     write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    """A `.npz` without pickles."""
+    buffer = BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    write_atomically(path, buffer.getvalue())
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:

@@ -23,6 +23,7 @@ METHODS: dict[str, Method] = {
         Method("none", "every demonstration counts alike", uniform),
         Method("feasibility", "only what the target can follow: w_f", feasibility),
         Method("naive", "w_f times optimality against the best return of all", product(feasibility, naive_optimality)),
+        Method("optimality", "optimality against the best return of all, whoever can follow it", naive_optimality),
         Method(
             "ours", "w_f times optimality against the best feasible return from nearby starts", product(feasibility, rectified_optimality)
         ),

@@ -9,11 +9,11 @@ import json
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from imitable.arrays import Array, Float32, Generator
+from imitable.arrays import Array, Float32, Generator, Snapshot
 from imitable.errors import ImitableError
 from imitable.files import write_atomically
 
@@ -113,6 +113,15 @@ class Adam:
     @classmethod
     def fresh(cls, size: int, *, rate: float) -> "Adam":
         return cls(rate, np.zeros(size, np.float32), np.zeros(size, np.float32))
+
+    def arrays(self, name: str) -> dict[str, np.ndarray[Any, Any]]:
+        """The memory as arrays named after what it optimises, for a snapshot."""
+        return {f"{name} first": self.first.copy(), f"{name} second": self.second.copy(), f"{name} count": np.array(self.steps)}
+
+    def restored(self, name: str, snapshot: Snapshot) -> "Adam":
+        """The optimiser whose memory `arrays` named."""
+        first, second = snapshot[f"{name} first"].copy(), snapshot[f"{name} second"].copy()
+        return Adam(self.rate, first, second, int(snapshot[f"{name} count"]))
 
     def step(self, parameters: Float32, gradient: Float32) -> None:
         """Move the parameters, in place, down the gradient."""

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from imitable.arrays import Array, Booleans, Float32, Generator
+from imitable.arrays import Array, Booleans, Float32, Generator, Snapshot, generator_state, restore_generator
 from imitable.demonstrations import Demonstrations
 from imitable.errors import check_fields
 from imitable.networks import Adam, Mlp, Policy
@@ -123,6 +124,23 @@ class Agent:
     critic: Float32
     """(critic.size,) parameters of the value function."""
     critic_memory: Adam
+
+    def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Everything it has learned, for a snapshot."""
+        policy = self.policy
+        learned = {"policy": policy.parameters, "spread": policy.log_spread, "centre": policy.centre, "scale": policy.scale}
+        return {**learned, "critic": self.critic, **self.critic_memory.arrays("critic")}
+
+    def restored(self, snapshot: Snapshot) -> "Agent":
+        """The agent that `arrays` described, on the networks of this one."""
+        policy = replace(
+            self.policy,
+            parameters=snapshot["policy"],
+            log_spread=snapshot["spread"],
+            centre=snapshot["centre"],
+            scale=snapshot["scale"],
+        )
+        return Agent(policy, snapshot["critic"], self.critic_memory.restored("critic", snapshot))
 
 
 @dataclass(frozen=True)
@@ -286,8 +304,22 @@ def input_scaling(observations: Array) -> tuple[Array, Array]:
     return flat.mean(axis=0), np.where(spread > 1e-8, spread, 1.0)
 
 
-def train(simulator: Simulator, *, settings: Trpo, reward: Reward, rng: Generator) -> Iterator[tuple[Policy, int]]:
-    """Ever better policies on a reward, with the steps they took; the caller says when to stop."""
+@dataclass(frozen=True)
+class Student:
+    """An agent between two rounds of training."""
+
+    agent: Agent
+    steps: int
+    """Environment steps taken so far."""
+    rng: Generator
+
+    def snapshot(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Where training can go on; to be taken before the next round."""
+        return {**self.agent.arrays(), "steps": np.array(self.steps), "rng": generator_state(self.rng)}
+
+
+def train(simulator: Simulator, *, settings: Trpo, reward: Reward, rng: Generator, resume: Snapshot | None = None) -> Iterator[Student]:
+    """Ever better students of a reward, first the untrained one; the caller says when to stop."""
     lowest, highest = simulator.action_low, simulator.action_high
     explored = roll_out(
         simulator,
@@ -298,8 +330,11 @@ def train(simulator: Simulator, *, settings: Trpo, reward: Reward, rng: Generato
     )
     centre, scale = input_scaling(explored.observations)
     agent, steps = settings.start(simulator, centre=centre, scale=scale, rng=rng), 0
+    if resume is not None:
+        agent, steps = agent.restored(resume), int(resume["steps"])
+        restore_generator(rng, resume["rng"])
     while True:
-        yield agent.policy, steps
+        yield Student(agent, steps, rng)
         experience = settings.gather(simulator, agent, rng=rng, reward=reward)
         agent, _ = settings.improve(agent, experience, experience.rewards, rng=rng)
         steps += experience.steps

@@ -8,19 +8,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import version
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from imitable.arrays import Array
+from imitable.arrays import Array, Snapshot
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
 from imitable.experiment import Measurement, Streams, gather, learn, one_thread, weigh
 from imitable.experts import Composition
-from imitable.files import UNREADABLE, read_arrays, write_atomically, write_json
-from imitable.learners import Snapshot
+from imitable.files import UNREADABLE, read_arrays, write_arrays, write_json
 from imitable.methods import Method
 from imitable.problem import pose
 from imitable.sampling import effective_sample_size
@@ -111,9 +109,7 @@ class RunFolder:
         before = [each for each in self.curve() if each["steps"] < checkpoint.steps]
         write_json(self.path / CURVE, {"checkpoints": [*before, point]})
         checkpoint.policy.save(self.path / POLICY)
-        buffer = BytesIO()
-        np.savez(buffer, allow_pickle=False, **dict(checkpoint.snapshot))
-        write_atomically(self.path / SNAPSHOT, buffer.getvalue())
+        write_arrays(self.path / SNAPSHOT, checkpoint.snapshot)
 
     def finish(self, summary: Mapping[str, Any]) -> None:
         """Record the last checkpoint's returns and the run's diagnostics."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from imitable.arrays import Array, Float32, Generator
+from imitable.arrays import Array, Float32, Generator, Snapshot, generator_state, restore_generator
 from imitable.errors import check_fields
-from imitable.learners.base import Checkpoint, Snapshot, adam_arrays, generator_state, restore_adam, restore_generator
+from imitable.learners.base import Checkpoint
 from imitable.networks import Adam, Mlp, Policy
 from imitable.problem import Problem
 from imitable.reinforcement import input_scaling
@@ -54,7 +54,7 @@ class Cloning:
         noise = (self.jitter * problem.step_scale / scale).astype(np.float32)
         parameters, memory, done = policy.parameters, Adam.fresh(network.size, rate=self.rate), 0
         if resume is not None:
-            parameters, done, memory = resume["parameters"].copy(), int(resume["done"]), restore_adam(memory, "clone", resume)
+            parameters, done, memory = resume["parameters"].copy(), int(resume["done"]), memory.restored("clone", resume)
             restore_generator(rng, resume["rng"])
         error_sum, since = 0.0, 0
         while done < self.updates:
@@ -69,7 +69,7 @@ class Cloning:
             since += 1
             done += 1
             if done % self.checkpoint_every == 0 or done == self.updates:
-                snapshot = adam_arrays("clone", memory) | {"centre": centre, "scale": scale}
+                snapshot = memory.arrays("clone") | {"centre": centre, "scale": scale}
                 snapshot |= {
                     "parameters": parameters.copy(),
                     "done": np.array(done),

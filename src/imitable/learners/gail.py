@@ -5,19 +5,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from imitable.arrays import Array, Generator
+from imitable.arrays import Array, Generator, Snapshot, generator_state, restore_generator
 from imitable.errors import check_fields
 from imitable.learners._adversary import Adversary
-from imitable.learners.base import (
-    Checkpoint,
-    Snapshot,
-    adam_arrays,
-    agent_arrays,
-    generator_state,
-    restore_adam,
-    restore_agent,
-    restore_generator,
-)
+from imitable.learners.base import Checkpoint
 from imitable.networks import Adam, Mlp
 from imitable.problem import Problem
 from imitable.reinforcement import Trpo, flat_transitions, input_scaling
@@ -60,8 +51,8 @@ class Gail:
         judge = adversary.network.initial(rng)
         memory, done, steps, diverged = Adam.fresh(adversary.network.size, rate=self.discriminator_rate), 0, 0, 0
         if resume is not None:
-            agent = restore_agent(agent, resume)
-            judge, memory = resume["judge"].copy(), restore_adam(memory, "judge", resume)
+            agent = agent.restored(resume)
+            judge, memory = resume["judge"].copy(), memory.restored("judge", resume)
             done, steps, diverged = (int(resume[name]) for name in ("done", "steps", "diverged"))
             restore_generator(rng, resume["rng"])
         while done < self.rounds:
@@ -78,7 +69,7 @@ class Gail:
                 diagnostics |= adversary.update(judge, memory, agent=transitions, demonstrated=demonstrated)
             steps, done, diverged = steps + experience.steps, done + 1, diverged + experience.diverged
             if done % self.checkpoint_every == 0 or done == self.rounds:
-                snapshot = agent_arrays(agent) | adam_arrays("judge", memory) | {"judge": judge.copy(), "rng": generator_state(rng)}
+                snapshot = agent.arrays() | memory.arrays("judge") | {"judge": judge.copy(), "rng": generator_state(rng)}
                 snapshot |= {"judge centre": judge_centre, "judge scale": judge_scale}
                 snapshot |= {"done": np.array(done), "steps": np.array(steps), "diverged": np.array(diverged)}
                 diagnostics["reward"] = float(rewards.mean())
