@@ -13,7 +13,7 @@ from imitable.errors import ImitableError
 from imitable.evaluation import evaluate
 from imitable.experiment import run
 from imitable.learners import Checkpoint, Cloning, Learner
-from imitable.learners._adversary import Adversary
+from imitable.learners._adversary import AGENT, DEMONSTRATED, Adversary, Claim
 from imitable.learners.cloning import recovered_actions
 from imitable.methods import METHODS
 from imitable.networks import Adam, Mlp, Policy
@@ -209,7 +209,8 @@ def test_an_update_follows_the_gradient_of_the_cross_entropy() -> None:
 
     numerical = [(loss(parameters + move) - loss(parameters - move)) / 2e-6 for move in 1e-6 * np.eye(len(parameters))]
     memory = Adam.fresh(judge.network.size, rate=0.0)
-    judge.update(parameters.astype(np.float32), memory, agent=agent.astype(np.float32), demonstrated=demonstrated.astype(np.float32))
+    claims = [Claim(each.astype(np.float32), label) for each, label in ((agent, AGENT), (demonstrated, DEMONSTRATED))]
+    judge.update(parameters.astype(np.float32), memory, claims)
     assert memory.first / 0.1 == pytest.approx(np.array(numerical), abs=1e-4)
 
 
@@ -218,7 +219,7 @@ def test_the_adversary_learns_to_tell_them_apart() -> None:
     agent, demonstrated = (rng.normal(size=(200, 4)).astype(np.float32) + shift for shift in (-1.0, 1.0))
     parameters, memory = judge.network.initial(rng), Adam.fresh(judge.network.size, rate=0.02)
     for _ in range(100):
-        diagnostics = judge.update(parameters, memory, agent=agent, demonstrated=demonstrated)
+        diagnostics = judge.update(parameters, memory, [Claim(agent, AGENT), Claim(demonstrated, DEMONSTRATED)])
     assert diagnostics["agent recognised"] > 0.9
     assert diagnostics["demonstrations recognised"] > 0.9
     assert judge.reward(parameters, demonstrated).mean() > judge.reward(parameters, agent).mean() + 1

@@ -6,6 +6,7 @@ Fisher matrix on a fifth of the samples (`benchmarks/speed.py`), and a policy ru
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -53,14 +54,15 @@ class Mlp:
             start = end
         return views
 
-    def forward(self, parameters: Float32, inputs: Float32) -> list[Float32]:
-        """The inputs, every hidden activation, and last the outputs; what `backward` and `tangent` need."""
+    def forward(self, parameters: Float32, inputs: Float32, masks: Sequence[Float32] = ()) -> list[Float32]:
+        """The inputs, every hidden activation times its mask (for dropout), and last the outputs; what `backward` and `tangent` need."""
         values = [inputs]
         *hidden, (head_weights, head_bias) = self.layers(parameters)
         for weights, bias in hidden:
             value = values[-1] @ weights
             value += bias
-            values.append(np.tanh(value, out=value) if self.activation == "tanh" else np.maximum(value, 0, out=value))
+            value = np.tanh(value, out=value) if self.activation == "tanh" else np.maximum(value, 0, out=value)
+            values.append(value * masks[len(values) - 1] if masks else value)
         values.append(values[-1] @ head_weights + head_bias)
         return values
 

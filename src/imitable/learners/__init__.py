@@ -3,5 +3,7 @@
 from imitable.learners.base import Checkpoint, Learner
 from imitable.learners.cloning import Cloning
 from imitable.learners.gail import Gail
+from imitable.learners.ic_gail import IcGail
+from imitable.learners.two_iwil import TwoIwil
 
-__all__ = ["Checkpoint", "Cloning", "Gail", "Learner"]
+__all__ = ["Checkpoint", "Cloning", "Gail", "IcGail", "Learner", "TwoIwil"]

@@ -1,11 +1,26 @@
 """The discriminator that adversarial learners share: it tells demonstrated transitions (s, s') from the agent's."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from imitable.arrays import Array, Float32
 from imitable.networks import Adam, Mlp
+
+AGENT, DEMONSTRATED = 1.0, 0.0
+"""What a transition is claimed to be."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Transitions, in the discriminator's inputs, and what it is to take them for; one term of its loss."""
+
+    inputs: Float32
+    """(N, 2 * observation)"""
+    label: float  # AGENT or DEMONSTRATED
+    weights: Float32 | float = 1.0
+    """(N,) how much each counts in the term's mean."""
 
 
 @dataclass(frozen=True)
@@ -27,17 +42,16 @@ class Adversary:
         logits_agent_is_high = self.network.forward(parameters, inputs)[-1][:, 0]
         return np.logaddexp(0.0, -logits_agent_is_high.astype(np.float64))
 
-    def update(self, parameters: Float32, memory: Adam, *, agent: Float32, demonstrated: Float32) -> dict[str, float]:
-        """One full-batch step, in place, of cross-entropy with label 1 for the agent and 0 for demonstrations."""
-        inputs = np.concatenate([agent, demonstrated])
-        values = self.network.forward(parameters, inputs)
+    def update(self, parameters: Float32, memory: Adam, claims: Sequence[Claim]) -> dict[str, float]:
+        """One full-batch step, in place, down the sum of the claims' weighted mean cross-entropies."""
+        values = self.network.forward(parameters, np.concatenate([claim.inputs for claim in claims]))
         probabilities = (1 / (1 + np.exp(-np.clip(values[-1], -30, 30)))).astype(np.float32)
-        slopes = probabilities.copy()
-        slopes[: len(agent)] -= 1
-        slopes[: len(agent)] /= len(agent)
-        slopes[len(agent) :] /= len(demonstrated)
+        slopes, start = np.empty_like(probabilities), 0
+        recognised: dict[float, list[float]] = {AGENT: [], DEMONSTRATED: []}
+        for claim in claims:
+            rows = slice(start, start + len(claim.inputs))
+            start = rows.stop
+            slopes[rows, 0] = (probabilities[rows, 0] - np.float32(claim.label)) * claim.weights / np.float32(len(claim.inputs))
+            recognised[claim.label].append(float(((probabilities[rows] > 0.5) == (claim.label == AGENT)).mean()))
         memory.step(parameters, self.network.backward(parameters, values, slopes))
-        return {
-            "agent recognised": float((probabilities[: len(agent)] > 0.5).mean()),
-            "demonstrations recognised": float((probabilities[len(agent) :] < 0.5).mean()),
-        }
+        return {"agent recognised": recognised[AGENT][0], "demonstrations recognised": recognised[DEMONSTRATED][0]}

@@ -1,18 +1,21 @@
 """GAIL from observation: a discriminator on (s, s') rewards a TRPO policy for looking demonstrated."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from imitable.arrays import Array, Generator, Snapshot, generator_state, restore_generator
+from imitable.arrays import Array, Float32, Generator, Snapshot, generator_state, restore_generator
 from imitable.errors import check_fields
-from imitable.learners._adversary import Adversary
+from imitable.learners._adversary import AGENT, DEMONSTRATED, Adversary, Claim
 from imitable.learners.base import Checkpoint
 from imitable.networks import Adam, Mlp
 from imitable.problem import Problem
 from imitable.reinforcement import Trpo, flat_transitions, input_scaling
 from imitable.sampling import TransitionSampler
+
+Claims = Callable[[Float32, Float32, Generator], Sequence[Claim]]
+"""The agent's transitions and all demonstrated ones, as discriminator inputs, to what the discriminator is to learn from them."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,18 @@ class Gail:
         )
 
     def __call__(self, problem: Problem, weights: Array, *, rng: Generator, resume: Snapshot | None = None) -> Iterator[Checkpoint]:
-        sampler, target = TransitionSampler(problem.demonstrations, weights), problem.target
+        sampler = TransitionSampler(problem.demonstrations, weights)
+
+        def claims(agent: Float32, shown: Float32, rng: Generator) -> Sequence[Claim]:
+            return Claim(agent, AGENT), Claim(shown[sampler.pick(len(agent), rng)], DEMONSTRATED)
+
+        return self.play(problem, sampler, claims, rng=rng, resume=resume)
+
+    def play(
+        self, problem: Problem, sampler: TransitionSampler, claims: Claims, *, rng: Generator, resume: Snapshot | None
+    ) -> Iterator[Checkpoint]:
+        """The game of policy and discriminator, whatever the discriminator is told to learn; inputs are scaled by what is sampled."""
+        target = problem.target
         seen, next_seen = sampler.draw(10_000, rng)
         centre, scale = input_scaling(seen)
         agent = self.trpo.start(target, centre=centre, scale=scale, rng=rng)
@@ -65,8 +79,7 @@ class Gail:
             rewards = adversary.reward(judge, transitions).reshape(experience.terminated.shape)
             agent, diagnostics = trpo.improve(agent, experience, rewards, rng=rng)
             for _ in range(self.discriminator_steps):
-                demonstrated = shown[sampler.pick(len(transitions), rng)]
-                diagnostics |= adversary.update(judge, memory, agent=transitions, demonstrated=demonstrated)
+                diagnostics |= adversary.update(judge, memory, claims(transitions, shown, rng))
             steps, done, diverged = steps + experience.steps, done + 1, diverged + experience.diverged
             if done % self.checkpoint_every == 0 or done == self.rounds:
                 snapshot = agent.arrays() | memory.arrays("judge") | {"judge": judge.copy(), "rng": generator_state(rng)}
