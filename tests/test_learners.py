@@ -12,19 +12,41 @@ from imitable.arrays import generator_state, restore_generator
 from imitable.errors import ImitableError
 from imitable.evaluation import evaluate
 from imitable.experiment import run
-from imitable.learners import Checkpoint, Cloning, Learner
+from imitable.learners import Checkpoint, Cloning, IcGail, Learner, TwoIwil
 from imitable.learners._adversary import AGENT, DEMONSTRATED, Adversary, Claim
+from imitable.learners._labels import Labels, draw_labels
 from imitable.learners.cloning import recovered_actions
+from imitable.learners.two_iwil import Classifier, risk_slopes
 from imitable.methods import METHODS
 from imitable.networks import Adam, Mlp, Policy
 from imitable.problem import Problem
 from imitable.replay import replay
 
-LEARNERS: dict[str, Learner] = {"gail": turntable.TINY_GAIL, "cloning": turntable.TINY_CLONING}
+TINY_CLASSIFIER = Classifier(iterations=50, batch=16, hidden=(4,))
+WEIGHERS: dict[str, Learner] = {"gail": turntable.TINY_GAIL, "cloning": turntable.TINY_CLONING}
+"""Learners that take weights for how often to look at a demonstration."""
+BELIEVERS: dict[str, Learner] = {
+    "2iwil": TwoIwil(gail=turntable.TINY_GAIL, classifier=TINY_CLASSIFIER),
+    "ic-gail": IcGail(gail=turntable.TINY_GAIL),
+}
+"""Learners that take weights for confidences."""
+LEARNERS = WEIGHERS | BELIEVERS
+SOME = np.linspace(0.1, 1.0, 10)
+"""Weights of ten demonstrations."""
 
 
 @pytest.fixture(params=LEARNERS.values(), ids=LEARNERS.keys())
 def learner(request: pytest.FixtureRequest) -> Learner:
+    return request.param
+
+
+@pytest.fixture(params=WEIGHERS.values(), ids=WEIGHERS.keys())
+def weigher(request: pytest.FixtureRequest) -> Learner:
+    return request.param
+
+
+@pytest.fixture(params=BELIEVERS.values(), ids=BELIEVERS.keys())
+def believer(request: pytest.FixtureRequest) -> Learner:
     return request.param
 
 
@@ -39,7 +61,7 @@ def everything(policy: Policy) -> bytes:
 
 
 def learned(learner: Learner, problem: Problem, weights: np.ndarray | None = None, *, seed: int = 0, **options) -> list[Checkpoint]:
-    weights = np.ones(len(problem.demonstrations)) if weights is None else weights
+    weights = np.linspace(0.1, 1.0, len(problem.demonstrations)) if weights is None else weights
     return list(learner(problem, weights, rng=np.random.default_rng(seed), **options))
 
 
@@ -47,7 +69,7 @@ def learned(learner: Learner, problem: Problem, weights: np.ndarray | None = Non
 
 
 def test_a_learner_yields_checkpoints_with_policies_that_act(learner: Learner, problem: Problem) -> None:
-    first = next(iter(learner(problem, np.ones(10), rng=np.random.default_rng(0))))
+    first = next(iter(learner(problem, SOME, rng=np.random.default_rng(0))))
     actions = first.policy(problem.demonstrations.states)
     assert actions.shape == (len(problem.demonstrations.states), 1)
     assert (np.abs(actions) <= 1).all()
@@ -81,19 +103,19 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not(learner: Learne
     assert [each.diagnostics for each in one] == [each.diagnostics for each in again]
 
 
-def test_demonstrations_of_no_weight_change_nothing(learner: Learner, problem: Problem) -> None:
+def test_demonstrations_of_no_weight_change_nothing(weigher: Learner, problem: Problem) -> None:
     weights = np.array([0.5, 0.0, 1.0, 0.0, 0.2, 0.7, 0.0, 0.0, 0.1, 0.0])
     demos = problem.demonstrations.select(weights > 0)
     without = dataclasses.replace(problem, demonstrations=demos, replay=replay(demos, problem.target, problem.inverse_dynamics))
-    kept, dropped = learned(learner, problem, weights), learned(learner, without, weights[weights > 0])
+    kept, dropped = learned(weigher, problem, weights), learned(weigher, without, weights[weights > 0])
     assert everything(kept[-1].policy) == everything(dropped[-1].policy)
-    assert everything(kept[-1].policy) != everything(learned(learner, problem)[-1].policy)
+    assert everything(kept[-1].policy) != everything(learned(weigher, problem)[-1].policy)
 
 
 @pytest.mark.parametrize("cut", [0, 1, 2])
 def test_resuming_from_any_checkpoint_gives_the_uninterrupted_policies(learner: Learner, problem: Problem, cut: int) -> None:
     whole = learned(learner, problem)
-    stopped = list(islice(learner(problem, np.ones(10), rng=np.random.default_rng(0)), cut + 1))[-1]
+    stopped = list(islice(learner(problem, SOME, rng=np.random.default_rng(0)), cut + 1))[-1]
     rest = learned(learner, problem, resume=stopped.snapshot)
     assert [everything(each.policy) for each in rest] == [everything(each.policy) for each in whole[cut + 1 :]]
     assert [each.steps for each in rest] == [each.steps for each in whole[cut + 1 :]]
@@ -107,7 +129,7 @@ def test_a_snapshot_holds_all_that_resuming_needs(learner: Learner, problem: Pro
 
 
 def test_a_snapshot_does_not_move_while_learning_goes_on(learner: Learner, problem: Problem) -> None:
-    going_on = learner(problem, np.ones(10), rng=np.random.default_rng(0))
+    going_on = learner(problem, SOME, rng=np.random.default_rng(0))
     first = next(going_on)
     kept = {name: value.copy() for name, value in first.snapshot.items()}
     before = everything(first.policy)
@@ -117,7 +139,7 @@ def test_a_snapshot_does_not_move_while_learning_goes_on(learner: Learner, probl
 
 
 def test_resuming_leaves_the_snapshot_alone(learner: Learner, problem: Problem) -> None:
-    first = next(iter(learner(problem, np.ones(10), rng=np.random.default_rng(0))))
+    first = next(iter(learner(problem, SOME, rng=np.random.default_rng(0))))
     kept = {name: value.copy() for name, value in first.snapshot.items()}
     learned(learner, problem, resume=first.snapshot)
     assert all(np.array_equal(kept[name], value) for name, value in first.snapshot.items())
@@ -132,13 +154,13 @@ def test_snapshots_hold_plain_arrays(learner: Learner, problem: Problem) -> None
 @pytest.mark.parametrize(
     "weights", [np.zeros(10), np.full(10, np.nan), -np.ones(10), np.ones(9)], ids=["zero", "nan", "negative", "too few"]
 )
-def test_weights_that_cannot_be_learned_from_are_refused(learner: Learner, problem: Problem, weights: np.ndarray) -> None:
+def test_weights_that_cannot_be_learned_from_are_refused(weigher: Learner, problem: Problem, weights: np.ndarray) -> None:
     with pytest.raises(ImitableError, match="weight"):
-        next(iter(learner(problem, weights, rng=np.random.default_rng(0))))
+        next(iter(weigher(problem, weights, rng=np.random.default_rng(0))))
 
 
-def test_one_demonstration_is_enough_to_learn_from(learner: Learner) -> None:
-    checkpoints = learned(learner, turntable.posed(turntable.demonstrations(count=1)))
+def test_one_demonstration_is_enough_to_learn_from(weigher: Learner) -> None:
+    checkpoints = learned(weigher, turntable.posed(turntable.demonstrations(count=1)))
     assert np.isfinite(checkpoints[-1].policy.parameters).all()
 
 
@@ -245,3 +267,84 @@ def test_an_optimiser_goes_on_where_it_was() -> None:
     copy.step(copied, np.array([1, 2, 3], np.float32))
     assert np.array_equal(ahead, copied)
     assert copy.steps == memory.steps == 2
+
+
+# Confidences
+
+
+@pytest.mark.parametrize(
+    ("confidences", "message"),
+    [
+        (SOME - 0.5, r"demonstration 0 has confidence -0.4; confidences must be in \[0, 1\]"),
+        (SOME + 0.5, r"confidence 1.1; confidences must be in \[0, 1\]"),
+        (np.full(10, np.nan), "confidence nan"),
+        (np.full(10, 0.25), "all 100 labels are 0.25; confidences must differ"),
+        (np.ones(9), r"shape \(9,\); 10 demonstrations need \(10,\)"),
+    ],
+)
+def test_confidences_that_say_nothing_are_refused(believer: Learner, problem: Problem, confidences: np.ndarray, message: str) -> None:
+    with pytest.raises(ImitableError, match=message):
+        next(iter(believer(problem, confidences, rng=np.random.default_rng(0))))
+
+
+@pytest.mark.parametrize("share", [1e-9, 1 - 1e-9])
+def test_some_transitions_must_have_a_label_and_some_not(problem: Problem, share: float) -> None:
+    with pytest.raises(ImitableError, match="there must be some of both"):
+        draw_labels(problem.demonstrations, SOME, share=share, rng=np.random.default_rng(0))
+
+
+def test_labels_are_a_share_of_the_transitions_with_their_demonstrations_confidence(problem: Problem) -> None:
+    labels = draw_labels(problem.demonstrations, SOME, share=0.2, rng=np.random.default_rng(0))
+    every = np.repeat(SOME, problem.demonstrations.lengths)
+    assert len(labels.labelled) == round(0.2 * len(every))
+    assert labels.confidences == pytest.approx(every[labels.labelled])
+    assert np.array_equal(np.sort(np.concatenate([labels.labelled, labels.unlabelled])), np.arange(len(every)))
+
+
+@pytest.mark.parametrize("mostly_good", [False, True])
+def test_the_classifiers_slopes_are_those_of_its_risk(mostly_good: bool) -> None:
+    rng = np.random.default_rng(3)
+    scores, confidences = rng.normal(size=9), rng.uniform(0.6, 1.0, 4) if mostly_good else rng.uniform(0.0, 0.4, 4)
+    share = 0.5
+
+    def loss(margin: np.ndarray) -> np.ndarray:
+        return np.log1p(np.exp(-margin))
+
+    def risk(values: np.ndarray) -> float:
+        known, unknown = values[:4], values[4:]
+        if mostly_good:
+            good = ((confidences - share) * loss(known)).mean() + share * loss(unknown).mean()
+            bad = ((1 - confidences) * loss(-known)).mean()
+        else:
+            good = (confidences * loss(known)).mean()
+            bad = ((1 - share - confidences) * loss(-known)).mean() + share * loss(-unknown).mean()
+        return max(good, 0.0) + max(bad, 0.0)
+
+    numerical = [(risk(scores + move) - risk(scores - move)) / 2e-6 for move in 1e-6 * np.eye(9)]
+    found = risk_slopes(
+        scores.astype(np.float32), confidences.astype(np.float32), unlabelled_share=np.float32(share), mostly_good=mostly_good
+    )
+    assert found == pytest.approx(np.array(numerical), abs=1e-5)
+
+
+def separable(*, count: int = 4000, seed: int = 0):
+    """Inputs of two overlapping clouds, labels for a fifth of them: confident in one, not in the other."""
+    rng = np.random.default_rng(seed)
+    good = rng.random(count) < 0.4
+    inputs = rng.normal(size=(count, 4)).astype(np.float32)
+    inputs[:, 0] += np.where(good, 1.5, -1.5)
+    labelled, unlabelled = np.arange(count // 5), np.arange(count // 5, count)
+    return inputs, Labels(labelled, np.where(good, 0.9, 0.1)[labelled].astype(np.float32), unlabelled), good[unlabelled]
+
+
+def test_the_classifier_finds_good_transitions_without_labels() -> None:
+    inputs, labels, good = separable()
+    found = Classifier(iterations=1500).fit(inputs, labels, rng=np.random.default_rng(0))(inputs[labels.unlabelled])
+    assert mannwhitneyu(found[good], found[~good]).statistic / (good.sum() * (~good).sum()) > 0.95  # the area under the ROC curve
+    assert ((found >= 0) & (found <= 1)).all()
+
+
+def test_batch_means_couple_no_confidence_to_its_sample() -> None:
+    inputs, labels, good = separable()
+    found = Classifier(iterations=1500, couples_samples=False).fit(inputs, labels, rng=np.random.default_rng(0))(inputs[labels.unlabelled])
+    assert mannwhitneyu(found[good], found[~good]).statistic / (good.sum() * (~good).sum()) < 0.9

@@ -126,7 +126,7 @@ def learn(
     resume: Snapshot | None = None,
 ) -> Iterator[Measurement]:
     """The learner's policies, each measured on the same fresh starts."""
-    learner = method.learner or task.learner
+    learner = method.learner(task.learner)
     for checkpoint in learner(problem, weights, rng=streams.learning(), resume=resume):
         measured = evaluate(checkpoint.policy, task.target, episodes=episodes, rng=streams.measuring())
         yield Measurement(checkpoint, measured.returns, measured.diverged)

@@ -1,10 +1,21 @@
 """The methods that come with the package: a score, and the learner where it is not the task's own."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from imitable.errors import unknown_name
-from imitable.learners import Learner
-from imitable.scores import Score, feasibility, naive_optimality, product, rectified_optimality, uniform
+from imitable.learners import Gail, IcGail, Learner, TwoIwil
+from imitable.scores import Score, confidence, feasibility, naive_optimality, product, rectified_optimality, uniform
+
+
+def own(learner: Learner) -> Learner:
+    """The task's own learner."""
+    return learner
+
+
+def _gail(learner: Learner) -> Gail:
+    """The task's GAIL, or the usual one where the task clones."""
+    return learner if isinstance(learner, Gail) else Gail()
 
 
 @dataclass(frozen=True)
@@ -14,13 +25,15 @@ class Method:
     name: str
     summary: str
     score: Score
-    learner: Learner | None = None  # None: the task's own
+    learner: Callable[[Learner], Learner] = own  # from the task's own
 
 
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
         Method("none", "every demonstration counts alike", uniform),
+        Method("ic-gail", "the share that labelled confidences do not explain away", confidence, lambda gail: IcGail(gail=_gail(gail))),
+        Method("2iwil", "confidence, learned from a labelled share", confidence, lambda gail: TwoIwil(gail=_gail(gail))),
         Method("feasibility", "only what the target can follow: w_f", feasibility),
         Method("naive", "w_f times optimality against the best return of all", product(feasibility, naive_optimality)),
         Method("optimality", "optimality against the best return of all, whoever can follow it", naive_optimality),

@@ -49,9 +49,19 @@ class Gail:
         return self.play(problem, sampler, claims, rng=rng, resume=resume)
 
     def play(
-        self, problem: Problem, sampler: TransitionSampler, claims: Claims, *, rng: Generator, resume: Snapshot | None
+        self,
+        problem: Problem,
+        sampler: TransitionSampler,
+        claims: Claims,
+        *,
+        rng: Generator,
+        resume: Snapshot | None,
+        keep: Snapshot | None = None,
     ) -> Iterator[Checkpoint]:
-        """The game of policy and discriminator, whatever the discriminator is told to learn; inputs are scaled by what is sampled."""
+        """The game of policy and discriminator, whatever the discriminator is told to learn; inputs are scaled by what is sampled.
+
+        Snapshots hold what the caller wants to keep, too.
+        """
         target = problem.target
         seen, next_seen = sampler.draw(10_000, rng)
         centre, scale = input_scaling(seen)
@@ -83,7 +93,7 @@ class Gail:
             steps, done, diverged = steps + experience.steps, done + 1, diverged + experience.diverged
             if done % self.checkpoint_every == 0 or done == self.rounds:
                 snapshot = agent.arrays() | memory.arrays("judge") | {"judge": judge.copy(), "rng": generator_state(rng)}
-                snapshot |= {"judge centre": judge_centre, "judge scale": judge_scale}
+                snapshot |= {"judge centre": judge_centre, "judge scale": judge_scale, **(keep or {})}
                 snapshot |= {"done": np.array(done), "steps": np.array(steps), "diverged": np.array(diverged)}
                 diagnostics["reward"] = float(rewards.mean())
                 yield Checkpoint(agent.policy, steps, done / self.rounds, snapshot, diagnostics, diverged)

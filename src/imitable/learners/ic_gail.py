@@ -12,7 +12,7 @@ import numpy as np
 from imitable.arrays import Array, Float32, Generator, Snapshot
 from imitable.errors import check_fields
 from imitable.learners._adversary import AGENT, DEMONSTRATED, Claim
-from imitable.learners._labels import draw_labels
+from imitable.learners._labels import Labels, draw_labels
 from imitable.learners.base import Checkpoint
 from imitable.learners.gail import Gail
 from imitable.problem import Problem
@@ -37,6 +37,8 @@ class IcGail:
     def __call__(self, problem: Problem, weights: Array, *, rng: Generator, resume: Snapshot | None = None) -> Iterator[Checkpoint]:
         labelling, playing = rng.spawn(2)
         labels = draw_labels(problem.demonstrations, weights, share=self.labelled_share, rng=labelling)
+        if resume is not None:
+            labels = Labels(resume["labelled"], resume["confidences"], resume["unlabelled"])
         mean = float(labels.confidences.mean())  # r-bar; below 1, since labels differ
         agents_share = max(mean, self.least_share)  # Z
         blame = np.float32((1 - agents_share) / (1 - mean)) * (1 - labels.confidences)
@@ -51,8 +53,9 @@ class IcGail:
                 Claim(shown[unknown], DEMONSTRATED),
             )
 
+        keep: Snapshot = {"labelled": labels.labelled, "confidences": labels.confidences, "unlabelled": labels.unlabelled}
         sampler = TransitionSampler(problem.demonstrations, np.ones(len(problem.demonstrations)))
-        return self.gail.play(problem, sampler, claims, rng=playing, resume=resume)
+        return self.gail.play(problem, sampler, claims, rng=playing, resume=resume, keep=keep)
 
 
 def _some(available: int, wanted: int, rng: Generator) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

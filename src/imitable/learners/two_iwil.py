@@ -103,7 +103,7 @@ class TwoIwil:
 
     def __call__(self, problem: Problem, weights: Array, *, rng: Generator, resume: Snapshot | None = None) -> Iterator[Checkpoint]:
         labelling, playing = rng.spawn(2)
-        confidences = self.confidences(problem, weights, rng=labelling)  # learned anew on resumption, to the same numbers
+        confidences = self.confidences(problem, weights, rng=labelling) if resume is None else resume["confidences"]
         relative = confidences / confidences.mean()
 
         def claims(agent: Float32, shown: Float32, rng: Generator) -> Sequence[Claim]:
@@ -111,7 +111,7 @@ class TwoIwil:
             return Claim(agent, AGENT), Claim(shown[picks], DEMONSTRATED, relative[picks])
 
         sampler = TransitionSampler(problem.demonstrations, np.ones(len(problem.demonstrations)))
-        return self.gail.play(problem, sampler, claims, rng=playing, resume=resume)
+        return self.gail.play(problem, sampler, claims, rng=playing, resume=resume, keep={"confidences": confidences})
 
     def confidences(self, problem: Problem, given: Array, *, rng: Generator) -> Float32:
         """(transition,) as given where labelled, as the classifier thinks elsewhere."""
