@@ -12,10 +12,11 @@ from imitable.arrays import generator_state, restore_generator
 from imitable.errors import ImitableError
 from imitable.evaluation import evaluate
 from imitable.experiment import run
-from imitable.learners import Checkpoint, Cloning, IcGail, Learner, TwoIwil
+from imitable.learners import Checkpoint, Cloning, IcGail, Learner, Sail, TwoIwil
 from imitable.learners._adversary import AGENT, DEMONSTRATED, Adversary, Claim
 from imitable.learners._labels import Labels, draw_labels
 from imitable.learners.cloning import recovered_actions
+from imitable.learners.sail import Foresight, critic_gradient, log_likelihood
 from imitable.learners.two_iwil import Classifier, risk_slopes
 from imitable.methods import METHODS
 from imitable.networks import Adam, Mlp, Policy
@@ -23,7 +24,24 @@ from imitable.problem import Problem
 from imitable.replay import replay
 
 TINY_CLASSIFIER = Classifier(iterations=50, batch=16, hidden=(4,))
-WEIGHERS: dict[str, Learner] = {"gail": turntable.TINY_GAIL, "cloning": turntable.TINY_CLONING}
+TINY_SAIL = Sail(
+    iterations=6,
+    batch=100,
+    foresight_updates=20,
+    foresight_hidden=6,
+    foresight_latent=3,
+    pretraining_updates=10,
+    frozen=1,
+    critic_steps=3,
+    critic_batch=16,
+    passes=2,
+    minibatch=25,
+    policy_hidden=(6, 6),
+    value_hidden=(5,),
+    critic_hidden=(6, 5),
+    checkpoint_every=2,
+)
+WEIGHERS: dict[str, Learner] = {"gail": turntable.TINY_GAIL, "cloning": turntable.TINY_CLONING, "sail": TINY_SAIL}
 """Learners that take weights for how often to look at a demonstration."""
 BELIEVERS: dict[str, Learner] = {
     "2iwil": TwoIwil(gail=turntable.TINY_GAIL, classifier=TINY_CLASSIFIER),
@@ -348,3 +366,86 @@ def test_batch_means_couple_no_confidence_to_its_sample() -> None:
     inputs, labels, good = separable()
     found = Classifier(iterations=1500, couples_samples=False).fit(inputs, labels, rng=np.random.default_rng(0))(inputs[labels.unlabelled])
     assert mannwhitneyu(found[good], found[~good]).statistic / (good.sum() * (~good).sum()) < 0.9
+
+
+# SAIL
+
+
+def numerical_gradient(function, parameters: np.ndarray, step: float = 1e-6) -> np.ndarray:
+    moves = step * np.eye(len(parameters))
+    return np.array([(function(parameters + move) - function(parameters - move)) / (2 * step) for move in moves])
+
+
+def test_the_foresights_gradient_is_that_of_its_loss() -> None:
+    rng = np.random.default_rng(0)
+    inputs, goals, noise = rng.normal(size=(7, 3)), rng.normal(size=(7, 3)), rng.normal(size=(7, 2))
+    model = Foresight.fresh(3, hidden=5, latent=2, rng=rng)
+    parameters = model.parameters.astype(np.float64) * 3
+
+    def loss(values: np.ndarray) -> float:
+        encoding, decoding = np.split(values, [model.encoder.size])
+        means, log_spreads = np.split(model.encoder.forward(encoding, inputs)[-1], 2, axis=1)
+        log_spreads = np.clip(log_spreads, -20, 0.5)
+        guess = model.decoder.forward(decoding, means + np.exp(log_spreads) * noise)[-1]
+        toll = 0.5 * (means**2 + np.exp(2 * log_spreads) - 2 * log_spreads - 1).mean()
+        return float(((guess - goals) ** 2).mean() + 0.3 * toll)
+
+    given = dataclasses.replace(model, parameters=parameters.astype(np.float32))
+    found = given.gradient(*(each.astype(np.float32) for each in (inputs, goals, noise)), beta=0.3)
+    assert found == pytest.approx(numerical_gradient(loss, parameters), abs=2e-4)
+
+
+def test_foresight_learns_where_demonstrations_go() -> None:
+    rng = np.random.default_rng(0)
+    model, memory = Foresight.fresh(2, hidden=32, latent=4, rng=rng), None
+    memory = Adam.fresh(len(model.parameters), rate=3e-3)
+    for _ in range(600):
+        states = rng.normal(size=(64, 2)).astype(np.float32)
+        following = np.stack([states[:, 0] + 0.5 * states[:, 1], -states[:, 1]], axis=1)
+        memory.step(model.parameters, model.gradient(states, following, rng.standard_normal((64, 4), np.float32), beta=0.001))
+    errors = model(states) - following
+    assert np.square(errors).mean() < 0.1 * np.square(following).mean()
+
+
+def test_the_critics_gradient_is_that_of_its_loss_and_penalty() -> None:
+    rng = np.random.default_rng(1)
+    network = Mlp((3, 6, 5, 1), activation="relu")
+    parameters = network.initial(rng).astype(np.float64) * 2
+    shown, visited, mixed = (rng.normal(size=(count, 3)) for count in (4, 6, 5))
+
+    def loss(values: np.ndarray) -> float:
+        means = [network.forward(values, each)[-1].mean() for each in (visited, shown)]
+        outputs = [network.forward(values, mixed + move)[-1][:, 0] for sign in (1, -1) for move in sign * 1e-5 * np.eye(3)]
+        slopes = (np.array(outputs[:3]) - np.array(outputs[3:])) / 2e-5
+        return float(means[0] - means[1] + 1.5 * np.square(np.linalg.norm(slopes, axis=0) - 1).mean())
+
+    found = critic_gradient(
+        network, parameters.astype(np.float32), *(each.astype(np.float32) for each in (shown, visited, mixed)), penalty=1.5
+    )
+    assert found == pytest.approx(numerical_gradient(loss, parameters, 1e-5), abs=2e-3)
+
+
+def test_sails_policy_slope_is_that_of_its_loss() -> None:
+    rng = np.random.default_rng(2)
+    network = Mlp((2, 4, 1))
+    policy = Policy.fresh(network, centre=np.zeros(2), scale=np.ones(2), low=-np.ones(1), high=np.ones(1), spread=0.5, rng=rng)
+    inputs, actions, gains, prior = rng.normal(size=(8, 2)), rng.normal(size=(8, 1)), rng.normal(size=(8, 1)), rng.normal(size=(8, 1))
+    likelihood = log_likelihood(actions, policy.mean(inputs), policy.log_spread) + rng.normal(size=(8, 1)) * 0.3
+    sail = Sail(gain_share=0.7)
+
+    def loss(values: np.ndarray) -> float:
+        parameters, log_spread = np.split(values, [network.size])
+        means = network.forward(parameters, inputs)[-1]
+        ratio = np.exp(log_likelihood(actions, means, log_spread) - likelihood)
+        gained = np.minimum(ratio * gains, np.clip(ratio, 0.8, 1.2) * gains).mean()
+        held = np.square(prior - means).sum(axis=1).mean()
+        return float(held + np.exp(2 * log_spread).sum() - 0.01 * log_spread.sum() - 0.7 * gained)
+
+    theta = np.concatenate([policy.parameters, policy.log_spread]).astype(np.float64)
+    single = (each.astype(np.float32) for each in (inputs, actions, gains, likelihood, prior))
+    assert sail.slope(policy, *single) == pytest.approx(numerical_gradient(loss, theta), abs=1e-3)
+
+
+def test_sail_stays_at_its_prior_while_frozen(problem: Problem) -> None:
+    frozen = dataclasses.replace(TINY_SAIL, frozen=6)
+    assert len({everything(each.policy) for each in learned(frozen, problem)}) == 1

@@ -11,10 +11,10 @@ import pytest
 import turntable
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
-from imitable.experiment import Streams, gather, run
+from imitable.experiment import Streams, gather, run, weigh
 from imitable.methods import METHODS
 from imitable.networks import Policy
-from imitable.runs import RunFolder, perform
+from imitable.runs import RunFolder, gathered, perform
 from imitable.scorecard import load_scorecard, save_scorecard, scorecard
 from imitable.tasks import TASKS, Task, adjusted
 
@@ -69,12 +69,14 @@ def test_a_negative_seed_is_refused() -> None:
 
 
 def test_methods_share_the_problem_and_differ_in_weights() -> None:
-    weights = {name: run(turntable.task(), METHODS[name], seed=0).weights for name in METHODS}
+    problem = turntable.posed(turntable.mixed(own=20, other=10))
+    weights = {name: weigh(problem, METHODS[name]) for name in METHODS}
     assert (weights["none"] == 1).all()
     assert (weights["ours"] <= weights["feasibility"]).all()
     assert (weights["naive"] <= weights["feasibility"]).all()
     assert np.array_equal(weights["2iwil"], weights["ic-gail"]), "both take confidences"
-    assert len({each.tobytes() for each in weights.values()}) == len(METHODS) - 1
+    assert np.array_equal(weights["sail"], weights["none"])
+    assert len({each.tobytes() for each in weights.values()}) == len(METHODS) - 2
 
 
 # On disk
@@ -348,3 +350,39 @@ def test_a_run_says_how_many_simulations_broke_down(tmp_path: Path) -> None:
     assert result["diverged"]["posing"] > 0
     assert result["diverged"]["learning"] > 0
     assert np.isfinite(result["returns"]).all()
+
+
+# Demonstrations that were collected before
+
+
+def test_demonstrations_are_kept_and_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import imitable.runs
+
+    monkeypatch.setenv("IMITABLE_CACHE", str(tmp_path / "cache"))
+    task = TASKS["driving/fast"]
+    made = gathered(task, seed=0, count=10)
+    (kept,) = (tmp_path / "cache").iterdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(imitable.runs, "gather", lambda *_, **__: pytest.fail("collected again"))
+        again = gathered(task, seed=0, count=10)
+    assert again.states.tobytes() == made.states.tobytes()
+    assert again.sources == made.sources
+    for options in ({"seed": 1, "count": 10}, {"seed": 0, "count": 11}, {"seed": 0, "count": 10, "composition": "released"}):
+        gathered(task, **options)
+    assert len(list((tmp_path / "cache").iterdir())) == 4
+    kept.write_bytes(b"damaged")
+    assert gathered(task, seed=0, count=10).states.tobytes() == made.states.tobytes()
+
+
+def test_demonstrations_of_an_unregistered_task_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IMITABLE_CACHE", str(tmp_path / "cache"))
+    gathered(turntable.task(), seed=0, count=5)
+    renamed = replace(turntable.task(), name="driving/fast")
+    assert gathered(renamed, seed=0, count=5).width == 4
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_cache_that_cannot_be_written_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("IMITABLE_CACHE", str(tmp_path / "file"))
+    assert len(gathered(TASKS["driving/fast"], seed=0, count=5)) == 5

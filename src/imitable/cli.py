@@ -59,12 +59,12 @@ def collect(
     task: TaskName, *, output: Output, count: int = 1000, composition: Literal["paper", "released"] = "paper", seed: Seed = 0
 ) -> None:
     """Make a mixture of demonstrations with a task's own demonstrators."""
-    from imitable.experiment import gather
     from imitable.files import check_writable
+    from imitable.runs import gathered
     from imitable.tasks import find_task
 
     check_writable(output)
-    demonstrations = gather(find_task(task), seed=seed, count=count, composition=composition)
+    demonstrations = gathered(find_task(task), seed=seed, count=count, composition=composition)
     demonstrations.save(output)
     print(f"{output}: {demonstrations}")
 

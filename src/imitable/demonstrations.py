@@ -123,13 +123,13 @@ class Demonstrations:
     def without_sources(self) -> "Demonstrations":
         return Demonstrations(self.states, self.lengths, self.returns)
 
-    def save(self, path: Path | str) -> None:
+    def save(self, path: Path | str, *, compressed: bool = True) -> None:
         """Write a plain `.npz`: states, lengths, returns and, where known, sources."""
         arrays: dict[str, Any] = {"states": self.states, "lengths": self.lengths, "returns": self.returns}
         if self.sources is not None:
             arrays["sources"] = np.array(self.sources)
         buffer = BytesIO()
-        np.savez_compressed(buffer, allow_pickle=False, **arrays)
+        (np.savez_compressed if compressed else np.savez)(buffer, allow_pickle=False, **arrays)
         write_atomically(Path(path), buffer.getvalue())
 
     @classmethod

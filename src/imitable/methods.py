@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from imitable.errors import unknown_name
-from imitable.learners import Gail, IcGail, Learner, TwoIwil
+from imitable.learners import Gail, IcGail, Learner, Sail, TwoIwil
 from imitable.scores import Score, confidence, feasibility, naive_optimality, product, rectified_optimality, uniform
 
 
@@ -32,6 +32,7 @@ METHODS: dict[str, Method] = {
     method.name: method
     for method in (
         Method("none", "every demonstration counts alike", uniform),
+        Method("sail", "every demonstration alike, by aligning states", uniform, lambda _: Sail()),
         Method("ic-gail", "the share that labelled confidences do not explain away", confidence, lambda gail: IcGail(gail=_gail(gail))),
         Method("2iwil", "confidence, learned from a labelled share", confidence, lambda gail: TwoIwil(gail=_gail(gail))),
         Method("feasibility", "only what the target can follow: w_f", feasibility),

@@ -89,6 +89,15 @@ class Mlp:
                 flow *= slopes[layer - 1]
         return gradient
 
+    def input_gradients(self, parameters: Float32, values: list[Float32], output_gradients: Float32) -> Float32:
+        """(N, inputs) how each row's outputs, weighed by their gradients, move with its inputs."""
+        flow = output_gradients
+        for (weights, _), slope in zip(reversed(self.layers(parameters)), [*reversed(self.slopes(values)), None], strict=True):
+            flow = flow @ weights.T
+            if slope is not None:
+                flow *= slope
+        return flow
+
     def tangent(self, parameters: Float32, values: list[Float32], direction: Float32, slopes: list[Float32] | None = None) -> Float32:
         """(N, outputs) how the outputs move when the parameters move along `direction`: the Jacobian times it."""
         slopes = self.slopes(values) if slopes is None else slopes

@@ -2,10 +2,13 @@
 
 import dataclasses
 import json
+import os
 import platform
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -23,7 +26,7 @@ from imitable.methods import Method
 from imitable.problem import pose
 from imitable.sampling import effective_sample_size
 from imitable.scorecard import save_scorecard, scorecard
-from imitable.tasks import Task
+from imitable.tasks import TASKS, Task
 
 CONFIG, CURVE, POLICY, SCORES, SNAPSHOT, RESULT = (
     "config.json",
@@ -33,6 +36,8 @@ CONFIG, CURVE, POLICY, SCORES, SNAPSHOT, RESULT = (
     "snapshot.npz",
     "result.json",
 )
+CACHE = "IMITABLE_CACHE"
+"""Environment variable: the folder where collected demonstrations are kept; ~/.cache/imitable where it is unset."""
 FILES = (CURVE, POLICY, SCORES, SNAPSHOT, RESULT)
 
 
@@ -177,6 +182,35 @@ def configuration(
     return {"task": task.name, "method": method.name, "seed": seed, **source, **parts, "versions": versions()}
 
 
+def gathered(task: Task, *, seed: int, count: int = 1000, composition: Composition = "paper") -> Demonstrations:
+    """The task's demonstrations, from disk if the same ones were collected before: long episodes take minutes to make.
+
+    Only a registered task's, whose making is known: the file's name is a hash of all that decides its content, this package's
+    files included.
+    """
+    if task.name not in TASKS or task.cast is not TASKS[task.name].cast:
+        return gather(task, seed=seed, count=count, composition=composition)
+    recipe = {"task": task.name, "seed": seed, "count": count, "composition": composition, "versions": versions(), "files": _own_files()}
+    kept = Path(os.environ.get(CACHE) or Path.home() / ".cache" / "imitable") / f"{sha256(json.dumps(recipe).encode()).hexdigest()}.npz"
+    if kept.exists():
+        with suppress(ImitableError):  # damaged: made anew
+            return Demonstrations.load(kept)
+    demonstrations = gather(task, seed=seed, count=count, composition=composition)
+    with suppress(ImitableError):  # nowhere to keep it: no loss but time
+        demonstrations.save(kept, compressed=False)
+    return demonstrations
+
+
+@cache
+def _own_files() -> str:
+    """A hash of this package: code, models and policies."""
+    digest = sha256()
+    for path in sorted(Path(__file__).parent.rglob("*")):
+        if path.suffix in (".py", ".xml", ".safetensors"):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
 @one_thread()
 def perform(
     task: Task,
@@ -197,7 +231,7 @@ def perform(
     record.open(config, overwrite=overwrite, resume=resume)
     if record.finished:
         return record.result() or {}
-    demonstrations = given or gather(task, seed=seed, composition=composition)
+    demonstrations = given or gathered(task, seed=seed, composition=composition)
     began = time.perf_counter()
     problem = pose(demonstrations, task.target, settings=task.settings, rng=streams.posing(), watch=lambda share: watch(0.3 * share))
     weights = weigh(problem, method)

@@ -1,0 +1,311 @@
+"""SAIL: align states, not actions (Liu et al., 2020).
+
+A variational autoencoder learns where a demonstrator would go next, the target's inverse dynamics says which action leads there, and
+that is the policy's prior. A Wasserstein critic that tells demonstrated states from visited ones rewards it, by PPO.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from imitable.arrays import Array, Float32, Generator, Snapshot, generator_state, restore_generator
+from imitable.errors import check_fields
+from imitable.learners.base import Checkpoint
+from imitable.networks import Adam, Mlp, Policy
+from imitable.problem import Problem
+from imitable.reinforcement import Experience, advantages, input_scaling, roll_out
+from imitable.sampling import TransitionSampler
+from imitable.simulators import Simulator
+
+
+@dataclass(frozen=True)
+class Foresight:
+    """A beta-VAE from a state to the next one; trained networks and their prediction by the latent's mean."""
+
+    encoder: Mlp
+    decoder: Mlp
+    parameters: Float32
+    """(encoder.size + decoder.size,)"""
+
+    @classmethod
+    def fresh(cls, width: int, *, hidden: int, latent: int, rng: Generator) -> "Foresight":
+        encoder = Mlp((width, hidden, hidden, hidden, 2 * latent), activation="relu")
+        decoder = Mlp((latent, hidden, hidden, width), activation="relu")
+        return cls(encoder, decoder, np.concatenate([encoder.initial(rng), decoder.initial(rng)]))
+
+    def __call__(self, inputs: Float32) -> Float32:
+        """(N, observation) the next state, scaled as the inputs are."""
+        encoding, decoding = np.split(self.parameters, [self.encoder.size])
+        means = np.split(self.encoder.forward(encoding, inputs)[-1], 2, axis=1)[0]
+        return self.decoder.forward(decoding, np.ascontiguousarray(means))[-1]
+
+    def gradient(self, inputs: Float32, goals: Float32, noise: Float32, *, beta: float) -> Float32:
+        """Of mean squared error + beta/2 mean(mu^2 + s^2 - log s^2 - 1), with the latent mu + s * noise; log s within [-20, 0.5]."""
+        encoding, decoding = np.split(self.parameters, [self.encoder.size])
+        encoded = self.encoder.forward(encoding, inputs)
+        means, raw = np.split(encoded[-1], 2, axis=1)
+        log_spreads = np.clip(raw, -20, 0.5)
+        spreads = np.exp(log_spreads)
+        decoded = self.decoder.forward(decoding, (means + spreads * noise).astype(np.float32))
+        errors = (decoded[-1] - goals) * np.float32(2 / goals.size)
+        latent = self.decoder.input_gradients(decoding, decoded, errors)
+        toll = np.float32(beta / means.size)
+        for_means = latent + toll * means
+        for_spreads = np.where(raw == log_spreads, latent * noise * spreads + toll * (spreads**2 - 1), np.float32(0))
+        through = np.concatenate([for_means, for_spreads], axis=1)
+        return np.concatenate([self.encoder.backward(encoding, encoded, through), self.decoder.backward(decoding, decoded, errors)])
+
+
+def critic_gradient(network: Mlp, parameters: Float32, shown: Float32, visited: Float32, mixed: Float32, *, penalty: float) -> Float32:
+    """Of E_visited[D] - E_shown[D] + penalty * E_mixed[(|dD/ds| - 1)^2], for a network of ReLUs.
+
+    Between its kinks such a network is linear in its inputs, so dD/ds is a product of weights and gates, and its slope along a fixed
+    direction v is the network's own output for v, without biases and with the gates where they are.
+    """
+    values = network.forward(parameters, np.concatenate([visited, shown]))
+    signs = np.concatenate(
+        [np.full((len(visited), 1), 1 / len(visited), np.float32), np.full((len(shown), 1), -1 / len(shown), np.float32)]
+    )
+    gradient = network.backward(parameters, values, signs)
+    values = network.forward(parameters, mixed)
+    gates, ones = network.slopes(values), np.ones((len(mixed), 1), np.float32)
+    slopes = network.input_gradients(parameters, values, ones)
+    steepness = np.linalg.norm(slopes, axis=1, keepdims=True)
+    direction = slopes * (np.float32(2 * penalty / len(mixed)) * (steepness - 1) / (steepness + 1e-8))
+    flows = [direction]
+    layers = network.layers(parameters)
+    for (weights, _), gate in zip(layers[:-1], gates, strict=True):
+        flows.append((flows[-1] @ weights) * gate)
+    flows.append(flows[-1] @ layers[-1][0])
+    steepening = network.backward(parameters, flows, ones, gates)
+    for _, bias in network.layers(steepening):
+        bias[:] = 0.0
+    return gradient + steepening
+
+
+@dataclass(frozen=True)
+class Sail:
+    """State alignment; numbers as published but for docs/peers.md's departures."""
+
+    iterations: int = 350
+    batch: int = 2048  # steps per iteration, in whole episodes
+    foresight_updates: int = 10_000
+    foresight_hidden: int = 128
+    foresight_latent: int = 128
+    beta: float = 0.005
+    pretraining_updates: int = 5_000  # of the policy towards its prior
+    frozen: int = 20  # iterations before the policy moves on from there
+    critic_steps: int = 30  # per iteration
+    critic_batch: int = 256
+    penalty: float = 1.0
+    reward_scale: float = 0.1
+    rate: float = 3e-4  # Adam, everywhere
+    discount: float = 0.99
+    decay: float = 0.95
+    clip: float = 0.2
+    passes: int = 10
+    minibatch: int = 128
+    gain_share: float = 0.001  # of the PPO loss beside the prior's
+    policy_hidden: tuple[int, ...] = (256, 256, 256)
+    value_hidden: tuple[int, ...] = (256, 256)
+    critic_hidden: tuple[int, ...] = (256, 256, 256)
+    checkpoint_every: int = 10  # iterations
+
+    def __post_init__(self) -> None:
+        counts = ("iterations", "batch", "foresight_updates", "pretraining_updates", "critic_steps", "critic_batch", "passes", "minibatch")
+        check_fields(
+            self,
+            *((name, getattr(self, name) >= 1, "at least 1") for name in (*counts, "checkpoint_every")),
+            ("frozen", self.frozen >= 0, "at least 0"),
+            ("rate", self.rate > 0, "above 0"),
+            ("discount", 0 < self.discount <= 1, "in (0, 1]"),
+            ("decay", 0 <= self.decay <= 1, "in [0, 1]"),
+            ("clip", 0 < self.clip < 1, "between 0 and 1"),
+            ("beta", self.beta >= 0, "at least 0"),
+            ("penalty", self.penalty >= 0, "at least 0"),
+        )
+
+    def __call__(self, problem: Problem, weights: Array, *, rng: Generator, resume: Snapshot | None = None) -> Iterator[Checkpoint]:
+        sampler, target = TransitionSampler(problem.demonstrations, weights), problem.target
+        student = self.enrol(problem, sampler, rng=rng)
+        if resume is None:
+            self.prepare(student, problem, sampler, rng=rng)
+        else:
+            student.restore(resume)
+            restore_generator(rng, resume["rng"])
+        states = student.policy.inputs(problem.demonstrations.states)
+        rows = problem.demonstrations.transition_rows
+        while student.done < self.iterations:
+            experience = self.visit(target, student.policy, rng=rng)
+            visited = student.policy.inputs(experience.next_observations.reshape(-1, states.shape[1]))
+            rewards = self.rewards(student, states[rows[sampler.pick(len(visited), rng)]], visited).reshape(experience.terminated.shape)
+            for _ in range(self.critic_steps):
+                shown = states[rows[sampler.pick(self.critic_batch, rng)]]
+                seen = visited[rng.integers(len(visited), size=self.critic_batch)]
+                share = rng.random((self.critic_batch, 1), np.float32)
+                mixed = share * shown + (1 - share) * seen
+                gradient = critic_gradient(student.critic_network, student.critic, shown, seen, mixed, penalty=self.penalty)
+                student.critic_memory.step(student.critic, gradient)
+            diagnostics = self.improve(student, problem, experience, rewards, rng=rng)
+            student.steps += experience.steps
+            student.done += 1
+            student.diverged += experience.diverged
+            if student.done % self.checkpoint_every == 0 or student.done == self.iterations:
+                snapshot = {**student.arrays(), "rng": generator_state(rng)}
+                policy = replace(student.policy, parameters=snapshot["policy"], log_spread=snapshot["spread"])
+                progress = student.done / self.iterations
+                yield Checkpoint(policy, student.steps, progress, snapshot, diagnostics, student.diverged)
+
+    def enrol(self, problem: Problem, sampler: TransitionSampler, *, rng: Generator) -> "Student":
+        """Untrained networks, whose inputs are scaled by what is sampled."""
+        target, width = problem.target, problem.demonstrations.width
+        centre, scale = input_scaling(sampler.draw(10_000, rng)[0])
+        network = Mlp((width, *self.policy_hidden, len(target.action_low)))
+        low, high = target.action_low, target.action_high
+        policy = Policy.fresh(network, centre=centre, scale=scale, low=low, high=high, spread=float(np.exp(-5)), rng=rng)
+        value, critic = Mlp((width, *self.value_hidden, 1)), Mlp((width, *self.critic_hidden, 1), activation="relu")
+        foresight = Foresight.fresh(width, hidden=self.foresight_hidden, latent=self.foresight_latent, rng=rng)
+        return Student(
+            policy=policy,
+            policy_memory=Adam.fresh(network.size + network.widths[-1], rate=self.rate),
+            value_network=value,
+            value=value.initial(rng),
+            value_memory=Adam.fresh(value.size, rate=self.rate),
+            critic_network=critic,
+            critic=critic.initial(rng),
+            critic_memory=Adam.fresh(critic.size, rate=self.rate),
+            foresight=foresight,
+        )
+
+    def prepare(self, student: "Student", problem: Problem, sampler: TransitionSampler, *, rng: Generator) -> None:
+        """Train the foresight on demonstrated transitions, then the policy towards the actions that lead where it points."""
+        memory = Adam.fresh(len(student.foresight.parameters), rate=self.rate)
+        for update in range(self.foresight_updates):
+            memory.rate = self.rate * 0.5 ** (4 * update // self.foresight_updates)
+            inputs, goals = (student.policy.inputs(each) for each in sampler.draw(self.minibatch, rng))
+            noise = rng.standard_normal((self.minibatch, self.foresight_latent), np.float32)
+            memory.step(student.foresight.parameters, student.foresight.gradient(inputs, goals, noise, beta=self.beta))
+        network = student.policy.network
+        for _ in range(self.pretraining_updates):
+            seen = sampler.draw(self.minibatch, rng)[0]
+            values = network.forward(student.policy.parameters, student.policy.inputs(seen))
+            slopes = (values[-1] - student.prior(problem, seen)) * np.float32(2 / self.minibatch)
+            gradient = np.concatenate(
+                [network.backward(student.policy.parameters, values, slopes), np.zeros(network.widths[-1], np.float32)]
+            )
+            student.move_policy(gradient)
+
+    def visit(self, target: Simulator, policy: Policy, *, rng: Generator) -> Experience:
+        agents = max(1, round(self.batch / target.horizon))
+        return roll_out(target, lambda seen: policy.sample(seen, rng), agents=agents, steps=target.horizon, rng=rng)
+
+    def rewards(self, student: "Student", shown: Float32, visited: Float32) -> Array:
+        """(N,) how much more demonstrated than the average demonstration the critic finds each visited state; nothing untrained."""
+        if not student.critic_memory.steps:
+            return np.zeros(len(visited))
+        worth = student.critic_network.forward(student.critic, np.concatenate([visited, shown]))[-1][:, 0].astype(np.float64)
+        return np.asarray(self.reward_scale * (worth[: len(visited)] - worth[len(visited) :].mean()))
+
+    def improve(self, student: "Student", problem: Problem, experience: Experience, rewards: Array, *, rng: Generator) -> dict[str, float]:
+        """PPO towards the reward, held by the prior: |a_inv - mu|^2 + sum s^2 - 0.01 sum log s + gain_share * L_PPO."""
+        policy, width = student.policy, experience.observations.shape[-1]
+        flat = experience.observations.reshape(-1, width)
+        inputs = policy.inputs(flat)
+        values = student.value_network.forward(student.value, inputs)[-1].reshape(rewards.shape).astype(np.float64)
+        last = student.value_network.forward(student.value, policy.inputs(experience.next_observations[-1]))[-1][:, 0]
+        next_values = np.concatenate([values[1:], last[None]])
+        estimates = advantages(rewards, values, next_values, experience, discount=self.discount, decay=self.decay)
+        goals = (estimates + values).reshape(-1, 1).astype(np.float32)
+        gains = ((estimates - estimates.mean()) / (estimates.std() + 1e-8)).reshape(-1, 1).astype(np.float32)
+        actions = experience.actions.reshape(len(flat), -1).astype(np.float32)
+        likelihood = log_likelihood(actions, policy.mean(inputs), policy.log_spread)
+        prior = student.prior(problem, flat)
+        for _ in range(self.passes):
+            for rows in np.array_split(rng.permutation(len(flat)), max(1, len(flat) // self.minibatch)):
+                for _ in range(2):
+                    student.fit_value(inputs[rows], goals[rows])
+                if student.done >= self.frozen:
+                    student.move_policy(self.slope(student.policy, inputs[rows], actions[rows], gains[rows], likelihood[rows], prior[rows]))
+        apart = float(np.square(prior - student.policy.mean(inputs)).sum(axis=1).mean())
+        return {"reward": float(rewards.mean()), "distance from prior": apart, "spread": float(np.exp(student.policy.log_spread).mean())}
+
+    def slope(self, policy: Policy, inputs: Float32, actions: Float32, gains: Float32, likelihood: Float32, prior: Float32) -> Float32:
+        """The gradient of the policy's loss, of the network's parameters and then of the log spreads."""
+        values = policy.network.forward(policy.parameters, inputs)
+        variance = np.exp(2 * policy.log_spread)
+        deviations = actions - values[-1]
+        ratio = np.exp(log_likelihood(actions, values[-1], policy.log_spread) - likelihood)
+        held = np.where(gains > 0, ratio > 1 + self.clip, ratio < 1 - self.clip)  # the clipped term is the smaller one
+        pull = np.where(held, 0, -self.gain_share * gains * ratio).astype(np.float32) / len(inputs)
+        mean_slopes = pull * deviations / variance + (values[-1] - prior) * np.float32(2 / len(inputs))
+        spread_slope = (pull * (deviations**2 / variance - 1)).sum(axis=0) + 2 * variance - np.float32(0.01)
+        return np.concatenate([policy.network.backward(policy.parameters, values, mean_slopes.astype(np.float32)), spread_slope])
+
+
+def log_likelihood(actions: Float32, means: Float32, log_spread: Float32) -> Float32:
+    """(N, 1) of actions under the Gaussian, up to a constant."""
+    deviations = (actions - means) / np.exp(log_spread)
+    return np.asarray(-(0.5 * deviations**2 + log_spread).sum(axis=1, keepdims=True))
+
+
+@dataclass
+class Student:
+    """All that SAIL learns, and how far it has come."""
+
+    policy: Policy
+    policy_memory: Adam
+    value_network: Mlp
+    value: Float32
+    value_memory: Adam
+    critic_network: Mlp
+    critic: Float32
+    critic_memory: Adam
+    foresight: Foresight
+    done: int = 0
+    steps: int = 0
+    diverged: int = 0
+
+    def prior(self, problem: Problem, observations: Array) -> Float32:
+        """(N, action) what takes the target where a demonstrator would go next."""
+        ahead = self.foresight(self.policy.inputs(observations)) * self.policy.scale + self.policy.centre
+        return np.asarray(problem.inverse_dynamics(observations, ahead.astype(np.float64)), np.float32)
+
+    def move_policy(self, gradient: Float32) -> None:
+        moved = np.concatenate([self.policy.parameters, self.policy.log_spread])
+        self.policy_memory.step(moved, gradient.astype(np.float32))
+        parameters, log_spread = np.split(moved, [self.policy.network.size])
+        self.policy = replace(self.policy, parameters=parameters, log_spread=log_spread)
+
+    def fit_value(self, inputs: Float32, goals: Float32) -> None:
+        """One step of least squares with a little weight decay, its gradient at most 5 long."""
+        values = self.value_network.forward(self.value, inputs)
+        gradient = self.value_network.backward(self.value, values, (values[-1] - goals) * np.float32(2 / len(inputs)))
+        gradient += np.float32(2e-3) * self.value
+        length = float(np.linalg.norm(gradient))
+        self.value_memory.step(self.value, gradient * np.float32(min(1.0, 5 / (length + 1e-8))))
+
+    def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Everything, for a snapshot."""
+        learned = {"policy": self.policy.parameters.copy(), "spread": self.policy.log_spread.copy()}
+        learned |= {"centre": self.policy.centre, "scale": self.policy.scale, "value": self.value.copy(), "critic": self.critic.copy()}
+        memories = self.policy_memory.arrays("policy") | self.value_memory.arrays("value") | self.critic_memory.arrays("critic")
+        counts = {name: np.array(getattr(self, name)) for name in ("done", "steps", "diverged")}
+        return {**learned, **memories, **counts, "foresight": self.foresight.parameters.copy()}
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Become the student that `arrays` described."""
+        self.policy = replace(
+            self.policy,
+            parameters=snapshot["policy"],
+            log_spread=snapshot["spread"],
+            centre=snapshot["centre"],
+            scale=snapshot["scale"],
+        )
+        self.value, self.critic = snapshot["value"].copy(), snapshot["critic"].copy()
+        self.foresight = replace(self.foresight, parameters=snapshot["foresight"].copy())
+        self.policy_memory = self.policy_memory.restored("policy", snapshot)
+        self.value_memory = self.value_memory.restored("value", snapshot)
+        self.critic_memory = self.critic_memory.restored("critic", snapshot)
+        self.done, self.steps, self.diverged = (int(snapshot[name]) for name in ("done", "steps", "diverged"))
