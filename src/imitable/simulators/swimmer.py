@@ -11,7 +11,7 @@ from imitable.simulators import _mujoco
 FRAME_SKIP = 4
 TIMESTEP = 0.04  # s per control step
 WIDEST = 100.0  # degrees to either side, of a joint that is not disabled
-X = 0
+X, HEADING = 0, 2
 HIDDEN = 2  # x and y: where the swimmer is does not matter to it
 
 
@@ -25,6 +25,7 @@ class Swimmer:
 
     front: float = WIDEST  # degrees to either side that the front joint may bend
     back: float = WIDEST  # degrees to either side that the back joint may bend
+    turned: float = 0.1  # rad to either side that the initial heading may be off
     horizon: int = 1000
     action_low: Array = field(default_factory=lambda: np.array([-1.0, -1.0]))
     action_high: Array = field(default_factory=lambda: np.array([1.0, 1.0]))
@@ -51,6 +52,7 @@ class Swimmer:
     def initial_states(self, count: int, rng: Generator) -> Array:
         states = np.zeros((count, 15))
         states[:, :10] = rng.uniform(-0.1, 0.1, (count, 10))
+        states[:, HEADING] *= self.turned / 0.1
         return states
 
     def step(self, states: Array, actions: Array) -> Array:
