@@ -150,9 +150,8 @@ def differences(cells: Cells, *, further: bool) -> list[str]:
             gains = np.array([ours[seed] - other[seed] for seed in ours if seed in other])
             if len(gains) > 1:
                 low, high = np.percentile(rng.choice(gains, (10_000, len(gains))).mean(axis=1), [2.5, 97.5])
-                lines.append(
-                    f"| {task} | {method} | {len(gains)} | {gains.mean():.1f} [{low:.1f}, {high:.1f}] | {(gains > 0).sum()} of {len(gains)} |"
-                )
+                won = f"{(gains > 0).sum()} of {len(gains)}"
+                lines.append(f"| {task} | {method} | {len(gains)} | {gains.mean():.1f} [{low:.1f}, {high:.1f}] | {won} |")
     return lines
 
 
@@ -183,10 +182,11 @@ def experts_table() -> list[str]:
     lines = ["| policy | seed kept | return by seed | steps | mean action | sampled |", "|---|---|---|---|---|---|"]
     for path in sorted((HERE.parent / "src" / "imitable" / "policies").glob("*.json")):
         record = json.loads(path.read_text())
-        by_seed = ", ".join(f"{seed}: {value}" for seed, value in record.get("returns_by_seed", {record["seed"]: record["mean_return"]}).items())
+        by_seed = ", ".join(
+            f"{seed}: {value}" for seed, value in record.get("returns_by_seed", {record["seed"]: record["mean_return"]}).items()
+        )
         lines.append(
-            f"| {path.stem} | {record['seed']} | {by_seed} | {record['steps']:,} "
-            f"| {record['mean_return']} | {record['sampled_return']} |"
+            f"| {path.stem} | {record['seed']} | {by_seed} | {record['steps']:,} | {record['mean_return']} | {record['sampled_return']} |"
         )
     return lines
 

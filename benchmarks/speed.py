@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Protocol
 
 import mujoco
 import mujoco.rollout
@@ -26,15 +26,18 @@ import torch
 
 import naive_gail
 from imitable.arrays import Array
+from imitable.demonstrations import join
 from imitable.experiment import Streams, gather, weigh
-from imitable.inverse_dynamics import InverseDynamicsFit
+from imitable.inverse_dynamics import InverseDynamicsFit, explore
 from imitable.learners import Gail
 from imitable.methods import find_method
 from imitable.networks import Policy
-from imitable.problem import pose
-from imitable.reinforcement import Trpo, trust_region_step
+from imitable.problem import Settings, pose
+from imitable.reinforcement import Trpo, demonstrate, trust_region_step
+from imitable.replay import replay
 from imitable.scores.optimality import rectified_return
-from imitable.simulators import reacher
+from imitable.simulators import Simulator, advance, ant, earned, reacher, swimmer
+from imitable.simulators._mujoco import Physics
 from imitable.sweep import SINGLE_THREADED
 from imitable.tasks import find_task
 
@@ -89,44 +92,61 @@ def physics_threads(count: int) -> Iterator[None]:
         os.environ["IMITABLE_THREADS"] = before
 
 
+class Simulated(Simulator, Protocol):
+    """A simulator on MuJoCo."""
+
+    @property
+    def physics(self) -> Physics: ...
+
+
+CONTESTS: tuple[tuple[str, Simulated, int, int, tuple[int, ...], float], ...] = (
+    ("Reacher", reacher.CLOCKWISE, 1024, 50, (1, 2), 0.70),
+    ("Swimmer", swimmer.BACK_DISABLED, 256, 100, (2,), 0.85),
+    ("Ant", ant.X_AXIS, 256, 25, (2,), 0.85),
+)
+"""Name, simulator, agents, steps of each, threads, and the share of the open loop to be reached."""
+
+
 def stepping(*, quick: bool) -> Iterator[Row]:
     """Closed-loop steps with observation, reward and reset, against MuJoCo's open loop on the same controls."""
-    simulator, agents = reacher.CLOCKWISE, 1024
-    controls = np.random.default_rng(0).uniform(-1, 1, (10 if quick else simulator.horizon, agents, 1))
-    steps = controls.shape[0] * agents
-    contests: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
-    for _ in range(3 if quick else 15):
+    for name, simulator, agents, length, thread_counts, goal in CONTESTS:
+        controls = np.random.default_rng(0).uniform(-1, 1, (5 if quick else length, agents, len(simulator.action_low)))
+        contests: dict[int, list[tuple[float, float]]] = {threads: [] for threads in thread_counts}
+        for _ in range(3 if quick else 15):
+            for threads, times in contests.items():
+                with physics_threads(threads):
+                    times.append((open_loop(simulator, controls, threads=threads), closed_loop(simulator, controls)))
         for threads, times in contests.items():
-            with physics_threads(threads):
-                times.append((open_loop(simulator, controls, threads=threads), closed_loop(simulator, controls)))
-    for threads, times in contests.items():
-        limit, reached = (steps / median(each) for each in zip(*times[1:], strict=True))  # the first warms up
-        share = median(limit_time / time_taken for limit_time, time_taken in times[1:])
-        detail = f"{reached:,.0f} of {limit:,.0f} steps/s"
-        yield Row(f"Reacher, 1024 agents, share of open loop, {threads} thread(s)", share, at_least=0.70, detail=detail)
+            limit, reached = (len(controls) * agents / median(each) for each in zip(*times[1:], strict=True))  # the first warms up
+            share = median(limit_time / time_taken for limit_time, time_taken in times[1:])
+            detail = f"{reached:,.0f} of {limit:,.0f} steps/s"
+            yield Row(f"{name}, {agents} agents, share of open loop, {threads} thread(s)", share, at_least=goal, detail=detail)
 
 
-def closed_loop(simulator: reacher.Reacher, controls: Array) -> float:
-    """Seconds for one episode of every agent, each step observed and rewarded before the next."""
+def closed_loop(simulator: Simulated, controls: Array) -> float:
+    """Seconds for these steps of every agent, each observed and rewarded before the next, and agents that finish starting anew."""
 
     def episode() -> None:
-        states = simulator.initial_states(controls.shape[1], np.random.default_rng(0))
-        observations = simulator.observe(states)
+        rng = np.random.default_rng(0)
+        states = simulator.initial_states(controls.shape[1], rng)
         for actions in controls:
-            states = simulator.step(states, actions)
-            observations, before = simulator.observe(states), observations
-            simulator.reward(before, observations)
-            simulator.finished(states)
+            before = states
+            states, broken = advance(simulator, before, actions)
+            simulator.observe(states)
+            earned(simulator, before, actions, states)
+            ended = simulator.finished(states) | broken
+            if ended.any():
+                states[ended] = simulator.initial_states(int(ended.sum()), rng)
 
     return seconds(episode)
 
 
-def open_loop(simulator: reacher.Reacher, controls: Array, *, threads: int) -> float:
+def open_loop(simulator: Simulated, controls: Array, *, threads: int) -> float:
     """Seconds for the same physics with all controls known beforehand: what MuJoCo can do at best."""
     physics, agents = simulator.physics, controls.shape[1]
     data = [mujoco.MjData(physics.model) for _ in range(threads)]
     start = simulator.initial_states(agents, np.random.default_rng(0))
-    initial = np.concatenate([np.zeros((agents, 1)), start[:, [reacher.ANGLE, reacher.VELOCITY]]], axis=1)  # time, qpos, qvel
+    initial = np.concatenate([np.zeros((agents, 1)), start[:, : physics.model.nq + physics.model.nv]], axis=1)  # time, qpos, qvel
     known = np.ascontiguousarray(np.repeat(controls.transpose(1, 0, 2), physics.frame_skip, axis=1))
     visited = np.zeros((agents, known.shape[1], initial.shape[1]))
     with mujoco.rollout.Rollout(nthread=0 if threads == 1 else threads) as roller:
@@ -162,6 +182,70 @@ def training(*, quick: bool) -> Iterator[Row]:
         ratio = median(ours / theirs for ours, theirs in zip(reached, naive_speeds, strict=True))
         detail = f"{median(reached):,.0f} against {median(naive_speeds):,.0f} steps/s"
         yield Row(f"GAIL on Reacher, {name} settings, against a plain loop", ratio, at_least=8, detail=detail)
+
+
+def side_by_side(*, quick: bool) -> Iterator[Row]:
+    """Two single-threaded GAIL runs at once, 5000 steps per update, against MuJoCo's open loop on two threads."""
+    for name, simulator, agents, length, _, _ in CONTESTS[1:]:
+        goal = {"Swimmer": 0.50, "Ant": 0.75}[name]
+        controls = np.random.default_rng(0).uniform(-1, 1, (5 if quick else length, agents, len(simulator.action_low)))
+        repeats = 1 if quick else 5
+        with physics_threads(2):
+            limits = [len(controls) * agents / open_loop(simulator, controls, threads=2) for _ in range(repeats)]
+        with multiprocessing.get_context("spawn").Pool(2) as pool:
+            speeds = pool.starmap(imitate, [(name, 1 if quick else 6, seed) for seed in (0, 1)])
+        with physics_threads(2):
+            limits += [len(controls) * agents / open_loop(simulator, controls, threads=2) for _ in range(repeats)]
+        detail = f"{sum(speeds):,.0f} of {median(limits):,.0f} steps/s"
+        yield Row(f"two runs of GAIL on {name}, share of open loop, 2 threads", sum(speeds) / median(limits), at_least=goal, detail=detail)
+
+
+def imitate(name: str, rounds: int, seed: int) -> float:
+    """Steps per second of GAIL with the paper's batch and networks, after a round to warm up."""
+    torch.set_num_threads(1)
+    simulator = {contest[0]: contest[1] for contest in CONTESTS}[name]
+    rng = np.random.default_rng(seed)
+    some = explore(simulator, count=20, rng=rng).trajectories
+    settings = Settings(noise=0.001, sigma=1.0, exploration=2, fit=InverseDynamicsFit(epochs=1))  # GAIL makes no use of it
+    problem = pose(some, simulator, settings=settings, rng=rng)
+    game = Gail(rounds=rounds + 1, checkpoint_every=1)(problem, np.ones(len(some)), rng=rng)
+    before = next(game).steps
+    start = time.perf_counter()
+    *_, last = game
+    return (last.steps - before) / (time.perf_counter() - start)
+
+
+def replaying(*, quick: bool) -> Iterator[Row]:
+    """A million closed-loop steps of Swimmer, driven by the eight-layer network."""
+    simulator, count = swimmer.BACK_DISABLED, 20 if quick else 1000
+    rng = np.random.default_rng(0)
+    with physics_threads(2):
+        exploration = explore(simulator, count=20, rng=rng)
+        inverse_dynamics = InverseDynamicsFit(epochs=1)(exploration, simulator, rng=rng)
+        shown = join([exploration.trajectories] * (count // 20))
+        taken = seconds(lambda: replay(shown, simulator, inverse_dynamics))
+    detail = f"{shown.lengths.sum() / taken:,.0f} steps/s"
+    yield Row(f"replay {count} Swimmer demonstrations of 1000 steps", taken, "s", at_most=180, detail=detail)
+
+
+def memory(*, quick: bool) -> Iterator[Row]:
+    """Scoring long Ant demonstrations, in a process of its own to see its memory; of agents that stand, so that none ends early."""
+    count = 20 if quick else 1000
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        peak = pool.apply(score_standing_ants, (count,))
+    yield Row(f"score {count} Ant demonstrations of 1000 steps, memory", peak / MEBIBYTE, "MiB", at_most=4096)
+
+
+def score_standing_ants(count: int) -> float:
+    """Bytes at the peak of the whole process (Linux only)."""
+    torch.set_num_threads(1)
+    rng = np.random.default_rng(0)
+    some = demonstrate(ant.X_AXIS, lambda seen: np.zeros((len(seen), 8)), count=min(count, 10), rng=rng).trajectories
+    shown = join([some] * (count // len(some)))
+    settings = Settings(noise=0.001, sigma=500.0, exploration=20, fit=InverseDynamicsFit(epochs=1))
+    with physics_threads(2):
+        weigh(pose(shown, ant.X_AXIS, settings=settings, rng=rng), find_method("none"))
+    return resident_bytes("VmHWM")
 
 
 def scoring(*, quick: bool) -> Iterator[Row]:
@@ -253,7 +337,10 @@ def torch_twin(policy: Policy) -> naive_gail.GaussianPolicy:
 MEASUREMENTS: dict[str, Callable[..., Iterator[Row]]] = {
     "stepping": stepping,
     "training": training,
+    "side-by-side": side_by_side,
     "scoring": scoring,
+    "replaying": replaying,
+    "memory": memory,
     "neighbours": neighbours,
     "updating": updating,
 }
