@@ -58,14 +58,19 @@ class Physics:
 
 
 @cache
-def load(name: str, *, frame_skip: int, ranges: tuple[tuple[str, float, float], ...] = (), traced: str | None = None) -> Physics:
-    """The model `name` with the ranges [rad] of some joints replaced; loaded once."""
+def load(
+    name: str, *, frame_skip: int, ranges: tuple[tuple[str, float, float], ...] = (), weight: float = 1.0, traced: str | None = None
+) -> Physics:
+    """The model `name` with the ranges [rad] of some joints replaced, and so many times as heavy; loaded once."""
     model = mujoco.MjModel.from_xml_path(str(MODELS / f"{name}.xml"))
     # A simulation that breaks down must show it, not start again at the origin, nor leave a log file where the user works.
     model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
     mujoco.set_mju_user_warning(_ignore)
     for joint, low, high in ranges:
         model.joint(joint).range[:] = low, high
+    if weight != 1.0:
+        model.body_mass *= weight
+        model.body_inertia *= weight
     return Physics(model, frame_skip, None if traced is None else model.body(traced).id)
 
 

@@ -25,6 +25,7 @@ class Swimmer:
 
     front: float = WIDEST  # degrees to either side that the front joint may bend
     back: float = WIDEST  # degrees to either side that the back joint may bend
+    weight: float = 1.0  # times as heavy as the classic one
     turned: float = 0.1  # rad to either side that the initial heading may be off
     horizon: int = 1000
     action_low: Array = field(default_factory=lambda: np.array([-1.0, -1.0]))
@@ -47,7 +48,8 @@ class Swimmer:
     @property
     def physics(self) -> _mujoco.Physics:
         bends = (("front joint", self.front), ("back joint", self.back))
-        return _mujoco.load("swimmer", frame_skip=FRAME_SKIP, ranges=tuple((joint, -radians(bend), radians(bend)) for joint, bend in bends))
+        ranges = tuple((joint, -radians(bend), radians(bend)) for joint, bend in bends)
+        return _mujoco.load("swimmer", frame_skip=FRAME_SKIP, ranges=ranges, weight=self.weight)
 
     def initial_states(self, count: int, rng: Generator) -> Array:
         states = np.zeros((count, 15))
