@@ -53,6 +53,8 @@ def rival(name: str, script: str, *arguments: object) -> Iterator[dict[str, Any]
         for line in process.stdout:
             if line.startswith("{"):
                 yield json.loads(line)
+    if process.returncode:
+        sys.exit(f"{script} failed with exit code {process.returncode}")
 
 
 def minutes_of_ours(goal: float, limit: float, seed: int) -> Iterator[dict[str, Any]]:

@@ -454,3 +454,31 @@ def test_an_error_in_a_process_of_its_own_has_exit_code_two_and_no_traceback() -
     assert out == ""
     assert err.startswith("error: unknown task 'driving/slwo'; did you mean driving/slow")
     assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "changes"),
+    [
+        ("2iwil", ("classifier.iterations=5", "labelled_share=0.3", "rounds=1", "trpo.batch=300")),
+        ("ic-gail", ("least_share=0.8", "rounds=1", "trpo.batch=300")),
+        ("sail", ("iterations=1", "batch=300", "foresight_updates=2", "pretraining_updates=2", "passes=1", "critic_steps=1")),
+    ],
+)
+def test_numbers_of_a_peer_can_be_set(imitable, demos: Path, tmp_path: Path, method: str, changes: tuple[str, ...]) -> None:
+    options = [part for change in ("exploration=10", "fit.epochs=1", *changes) for part in ("--set", change)]
+    made = imitable("run", "driving/slow", "--method", method, "--demos", demos, *options, "-o", tmp_path / "run")
+    assert made.code == 0, made.err
+    learner = json.loads((tmp_path / "run" / "config.json").read_text())["learner"]
+    for change in changes:
+        name, _, value = change.partition("=")
+        *path, last = name.split(".")
+        owner = learner if (path or [last])[0] in learner else learner["gail"]
+        for part in path:
+            owner = owner[part]
+        assert owner[last] == float(value)
+
+
+def test_a_number_that_the_peer_does_not_have_is_refused(imitable, demos: Path, tmp_path: Path) -> None:
+    refused = imitable("run", "driving/slow", "--method", "sail", "--demos", demos, "--set", "updates=5", "-o", tmp_path / "run")
+    assert refused.code == 2
+    assert refused.says("unknown setting 'updates'")

@@ -22,6 +22,7 @@ from imitable.methods import METHODS
 from imitable.networks import Adam, Mlp, Policy
 from imitable.problem import Problem
 from imitable.replay import replay
+from imitable.sampling import TransitionSampler
 
 TINY_CLASSIFIER = Classifier(iterations=50, batch=16, hidden=(4,))
 TINY_SAIL = Sail(
@@ -254,6 +255,25 @@ def test_an_update_follows_the_gradient_of_the_cross_entropy() -> None:
     assert memory.first / 0.1 == pytest.approx(np.array(numerical), abs=1e-4)
 
 
+def test_every_claim_counts_by_its_weights() -> None:
+    judge, rng = adversary(), np.random.default_rng(0)
+    first, second, third = rng.normal(size=(3, 5, 4))
+    weights = rng.uniform(0, 2, 5)
+    parameters = judge.network.initial(rng).astype(np.float64)
+
+    def loss(values: np.ndarray) -> float:
+        logits = [judge.network.forward(values, each)[-1][:, 0] for each in (first, second, third)]
+        taken_for_agent = 0.7 * np.logaddexp(0, -logits[0]).mean() + (weights * np.logaddexp(0, -logits[1])).mean()
+        return float(taken_for_agent + np.logaddexp(0, logits[2]).mean())
+
+    numerical = [(loss(parameters + move) - loss(parameters - move)) / 2e-6 for move in 1e-6 * np.eye(len(parameters))]
+    memory = Adam.fresh(judge.network.size, rate=0.0)
+    one, other, last = (each.astype(np.float32) for each in (first, second, third))
+    claims = [Claim(one, AGENT, 0.7), Claim(other, AGENT, weights.astype(np.float32)), Claim(last, DEMONSTRATED)]
+    judge.update(parameters.astype(np.float32), memory, claims)
+    assert memory.first / 0.1 == pytest.approx(np.array(numerical), abs=1e-4)
+
+
 def test_the_adversary_learns_to_tell_them_apart() -> None:
     judge, rng = adversary(), np.random.default_rng(0)
     agent, demonstrated = (rng.normal(size=(200, 4)).astype(np.float32) + shift for shift in (-1.0, 1.0))
@@ -449,3 +469,66 @@ def test_sails_policy_slope_is_that_of_its_loss() -> None:
 def test_sail_stays_at_its_prior_while_frozen(problem: Problem) -> None:
     frozen = dataclasses.replace(TINY_SAIL, frozen=6)
     assert len({everything(each.policy) for each in learned(frozen, problem)}) == 1
+
+
+def claims_of(learner: Learner, problem: Problem, confidences: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> list[list[Claim]]:
+    """What the discriminator was told in every round."""
+    told: list[list[Claim]] = []
+    update = Adversary.update
+
+    def listen(self: Adversary, parameters: np.ndarray, memory: Adam, claims: list[Claim]) -> dict[str, float]:
+        told.append(list(claims))
+        return update(self, parameters, memory, claims)
+
+    monkeypatch.setattr(Adversary, "update", listen)
+    learned(learner, problem, confidences)
+    return told
+
+
+def test_ic_gail_blames_the_agent_for_what_labels_call_bad(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    confidences = np.array([1.0] * 8 + [0.0] * 2)
+    told = claims_of(BELIEVERS["ic-gail"], problem, confidences, monkeypatch)
+    agent, bad, unlabelled = told[0]
+    assert [agent.label, bad.label, unlabelled.label] == [AGENT, AGENT, DEMONSTRATED]
+    share = float(agent.weights)
+    assert share == pytest.approx(0.8, abs=0.05), "the mean confidence, above the least share"
+    assert set(np.round(np.unique(bad.weights), 4)) == {0.0, 1.0}, "(1 - Z) / (1 - mean) is 1 where the mean is Z"
+    few = claims_of(BELIEVERS["ic-gail"], problem, 1 - confidences, monkeypatch)[0]
+    assert few[0].weights == 0.7
+    assert np.max(few[1].weights) == pytest.approx(0.3 / 0.8, abs=0.03)
+
+
+def test_2iwil_weighs_demonstrations_by_their_relative_confidence(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    learner = BELIEVERS["2iwil"]
+    found = learner.confidences(problem, SOME, rng=np.random.default_rng(0).spawn(2)[0])
+    told = claims_of(learner, problem, SOME, monkeypatch)
+    weights = np.concatenate([claims[1].weights for claims in told])
+    assert np.isin(np.round(weights, 5), np.round(found / found.mean(), 5)).all()
+    assert weights.mean() == pytest.approx(1.0, abs=0.05)
+    assert all(claims[0].weights == 1.0 and claims[1].label == DEMONSTRATED for claims in told)
+
+
+def test_sails_critic_rewards_what_was_demonstrated(problem: Problem) -> None:
+    sail = dataclasses.replace(TINY_SAIL, critic_hidden=(16, 16), rate=3e-3)
+    rng = np.random.default_rng(0)
+    apprentice = sail.enrol(problem, TransitionSampler(problem.demonstrations, np.ones(10)), rng=rng)
+    shown, elsewhere = (rng.normal(size=(200, 4)).astype(np.float32) + shift for shift in (1.0, -1.0))
+    assert not sail.rewards(apprentice, shown, elsewhere).any(), "an untrained critic rewards nothing"
+    for _ in range(100):
+        mixed = (shown + elsewhere) / 2
+        gradient = critic_gradient(apprentice.critic_network, apprentice.critic, shown, elsewhere, mixed, penalty=1.0)
+        apprentice.critic_memory.step(apprentice.critic, gradient)
+    good, bad = (sail.rewards(apprentice, shown, visited) for visited in (shown, elsewhere))
+    assert good.mean() == pytest.approx(0.0, abs=1e-6)
+    assert bad.mean() < -0.05
+
+
+def test_dropout_is_differentiated_as_it_was_drawn() -> None:
+    rng = np.random.default_rng(4)
+    network = Mlp((3, 5, 4, 1))
+    parameters, inputs = network.initial(rng).astype(np.float64) * 3, rng.normal(size=(6, 3))
+    masks = [2.0 * (rng.random((6, width)) < 0.5) for width in (5, 4)]
+    values = network.forward(parameters, inputs, masks)
+    gates = [mask - value * value * 0.5 for mask, value in zip(masks, values[1:-1], strict=True)]
+    found = network.backward(parameters, values, np.ones((6, 1)), gates)
+    assert found == pytest.approx(numerical_gradient(lambda each: network.forward(each, inputs, masks)[-1].sum(), parameters), abs=1e-5)

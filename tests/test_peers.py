@@ -12,6 +12,7 @@ from imitable.evaluation import evaluate
 from imitable.experts import Shipped
 from imitable.inverse_dynamics import InverseDynamicsFit
 from imitable.learners import Gail, IcGail, Learner, Sail, TwoIwil
+from imitable.learners._labels import draw_labels
 from imitable.problem import Problem, Settings, pose
 from imitable.reinforcement import Trpo, demonstrate
 from imitable.scores import confidence
@@ -84,7 +85,7 @@ def test_confidences_beat_plain_imitation_of_a_mixture(name: str) -> None:
 def test_the_classifier_tells_unlabelled_swims_apart() -> None:
     problem, confidences = half_and_half()
     found = TwoIwil().confidences(problem, confidences, rng=np.random.default_rng(0))
-    good = np.repeat(confidences, problem.demonstrations.lengths) == 1
-    unlabelled = ~np.isin(found, (0.0, 1.0))
-    one, other = found[unlabelled & good], found[unlabelled & ~good]
+    unlabelled = draw_labels(problem.demonstrations, confidences, share=0.2, rng=np.random.default_rng(0)).unlabelled
+    good = (np.repeat(confidences, problem.demonstrations.lengths) == 1)[unlabelled]
+    one, other = found[unlabelled][good], found[unlabelled][~good]
     assert mannwhitneyu(one, other).statistic / (len(one) * len(other)) > 0.95

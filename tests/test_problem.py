@@ -11,7 +11,7 @@ from imitable.errors import ImitableError
 from imitable.experiment import weigh
 from imitable.inverse_dynamics import explore
 from imitable.methods import METHODS, Method
-from imitable.problem import Settings, measure_tolerance, pose
+from imitable.problem import Settings, measure_tolerance, pose, replays_of_own
 from imitable.scores import feasibility, uniform
 from turntable import CLOCKWISE, COUNTER_CLOCKWISE, SETTINGS, ExactInverse
 
@@ -64,7 +64,7 @@ def test_more_noise_tolerates_more() -> None:
 def test_no_noise_and_a_perfect_inverse_leave_no_tolerance() -> None:
     held_out = explore(CLOCKWISE, count=1, rng=np.random.default_rng(0))
     with pytest.raises(ImitableError, match=r"tolerance is empty: d_min .* is not below d_max .* at noise 0; raise Settings\.noise"):
-        measure_tolerance(held_out, CLOCKWISE, ExactInverse(CLOCKWISE), noise=0.0, rng=np.random.default_rng(0))
+        measure_tolerance(*replays_of_own(held_out, CLOCKWISE, ExactInverse(CLOCKWISE), noise=0.0, rng=np.random.default_rng(0)), noise=0.0)
 
 
 def test_a_share_of_the_exploration_is_held_out_from_the_fit() -> None:

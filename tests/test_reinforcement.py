@@ -15,6 +15,7 @@ from imitable.reinforcement import (
     Experience,
     Trpo,
     advantages,
+    batch_agents,
     conjugate_gradient,
     demonstrate,
     flat_transitions,
@@ -319,7 +320,7 @@ def test_a_batch_is_made_of_whole_episodes() -> None:
     agent = start(SMALL)
     experience = SMALL.gather(turntable.CLOCKWISE, agent, rng=np.random.default_rng(0))
     assert experience.observations.shape == (50, 8, 4)
-    assert Trpo(batch=10).agents(turntable.CLOCKWISE) == 1
+    assert batch_agents(10, turntable.CLOCKWISE) == 1
 
 
 def test_the_critic_learns_and_the_old_agent_is_left_alone() -> None:
@@ -327,7 +328,8 @@ def test_the_critic_learns_and_the_old_agent_is_left_alone() -> None:
     experience = SMALL.gather(turntable.CLOCKWISE, agent, rng=rng)
     before = (agent.critic.copy(), agent.critic_memory.first.copy(), agent.critic_memory.steps, agent.policy.parameters.copy())
     rewards = np.full((50, 8), -1.0)
-    critic, inputs, targets = Mlp((4, 8, 8, 1)), agent.policy.inputs(experience.observations.reshape(-1, 4)), np.full((400, 1), -3.0)
+    critic, inputs = Mlp((4, 8, 8, 1)), agent.policy.inputs(experience.observations.reshape(-1, 4))
+    targets = np.full((400, 1), -3.0, np.float32)
     patient = replace(SMALL, value_rate=0.01, value_passes=50)
     fitted, memory = patient.fit_critic(
         replace(agent, critic_memory=replace(agent.critic_memory, rate=0.01)), critic, inputs, targets, rng=rng
@@ -412,13 +414,16 @@ def left_or_still(observations: np.ndarray) -> np.ndarray:
 def test_an_episode_that_breaks_down_ends_and_is_counted() -> None:
     episodes = demonstrate(turntable.BRITTLE, left_or_still, count=4, rng=np.random.default_rng(0))
     assert episodes.diverged == 2
-    assert episodes.trajectories.lengths.tolist() == [6, 50, 6, 50]
-    assert np.isfinite(episodes.trajectories.returns).all()
-    broken = episodes.trajectories.trajectory(0)
-    assert np.array_equal(broken[-1], broken[-2]), "it stays where it was"
+    assert episodes.trajectories.lengths.tolist() == [5, 50, 5, 50], "without the step that broke it"
+    assert len(episodes.actions) == 110
     whole = demonstrate(turntable.CLOCKWISE, left_or_still, count=4, rng=np.random.default_rng(0)).trajectories
+    assert np.array_equal(episodes.trajectories.trajectory(0), whole.trajectory(0)[:6])
+    begun = turntable.CLOCKWISE.restore(whole.trajectory(0)[:6])
+    assert episodes.trajectories.returns[0] == pytest.approx(turntable.CLOCKWISE.reward(begun[:-1], begun[1:]).sum())
     assert np.array_equal(episodes.trajectories.trajectory(1), whole.trajectory(1))
     assert evaluate(left_or_still, turntable.BRITTLE, episodes=3, rng=np.random.default_rng(0)).diverged == 2
+    at_once = replace(turntable.BRITTLE, limit=-0.01)
+    assert demonstrate(at_once, left_or_still, count=2, rng=np.random.default_rng(0)).trajectories.lengths.tolist() == [1, 50]
 
 
 def test_an_agent_that_breaks_down_starts_anew_and_is_counted() -> None:

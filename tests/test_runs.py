@@ -14,7 +14,7 @@ from imitable.errors import ImitableError
 from imitable.experiment import Streams, gather, run, weigh
 from imitable.methods import METHODS
 from imitable.networks import Policy
-from imitable.runs import RunFolder, gathered, perform
+from imitable.runs import RunFolder, kept_or_gathered, perform
 from imitable.scorecard import load_scorecard, save_scorecard, scorecard
 from imitable.tasks import TASKS, Task, adjusted
 
@@ -360,29 +360,29 @@ def test_demonstrations_are_kept_and_found_again(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setenv("IMITABLE_CACHE", str(tmp_path / "cache"))
     task = TASKS["driving/fast"]
-    made = gathered(task, seed=0, count=10)
+    made = kept_or_gathered(task, seed=0, count=10)
     (kept,) = (tmp_path / "cache").iterdir()
     with monkeypatch.context() as patch:
         patch.setattr(imitable.runs, "gather", lambda *_, **__: pytest.fail("collected again"))
-        again = gathered(task, seed=0, count=10)
+        again = kept_or_gathered(task, seed=0, count=10)
     assert again.states.tobytes() == made.states.tobytes()
     assert again.sources == made.sources
     for options in ({"seed": 1, "count": 10}, {"seed": 0, "count": 11}, {"seed": 0, "count": 10, "composition": "released"}):
-        gathered(task, **options)
+        kept_or_gathered(task, **options)
     assert len(list((tmp_path / "cache").iterdir())) == 4
     kept.write_bytes(b"damaged")
-    assert gathered(task, seed=0, count=10).states.tobytes() == made.states.tobytes()
+    assert kept_or_gathered(task, seed=0, count=10).states.tobytes() == made.states.tobytes()
 
 
 def test_demonstrations_of_an_unregistered_task_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IMITABLE_CACHE", str(tmp_path / "cache"))
-    gathered(turntable.task(), seed=0, count=5)
+    kept_or_gathered(turntable.task(), seed=0, count=5)
     renamed = replace(turntable.task(), name="driving/fast")
-    assert gathered(renamed, seed=0, count=5).width == 4
+    assert kept_or_gathered(renamed, seed=0, count=5).width == 4
     assert not (tmp_path / "cache").exists()
 
 
 def test_a_cache_that_cannot_be_written_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("IMITABLE_CACHE", str(tmp_path / "file"))
-    assert len(gathered(TASKS["driving/fast"], seed=0, count=5)) == 5
+    assert len(kept_or_gathered(TASKS["driving/fast"], seed=0, count=5)) == 5

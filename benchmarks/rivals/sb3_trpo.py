@@ -31,7 +31,9 @@ class Measure(BaseCallback):
             return True
         self.next += self.every
         self.spent += time.perf_counter() - self.since
-        mean, _ = evaluate_policy(self.model, gymnasium.make("imitable/SwimmerBackDisabled-v0"), n_eval_episodes=10)
+        environment = gymnasium.make("imitable/SwimmerBackDisabled-v0")
+        environment.reset(seed=1)
+        mean, _ = evaluate_policy(self.model, environment, n_eval_episodes=10)
         print(json.dumps({"minutes": self.spent / 60, "steps": self.num_timesteps, "return": float(mean)}), flush=True)
         self.since = time.perf_counter()
         return bool(mean < self.goal and self.spent < 60 * self.limit)

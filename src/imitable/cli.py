@@ -60,11 +60,11 @@ def collect(
 ) -> None:
     """Make a mixture of demonstrations with a task's own demonstrators."""
     from imitable.files import check_writable
-    from imitable.runs import gathered
+    from imitable.runs import kept_or_gathered
     from imitable.tasks import find_task
 
     check_writable(output)
-    demonstrations = gathered(find_task(task), seed=seed, count=count, composition=composition)
+    demonstrations = kept_or_gathered(find_task(task), seed=seed, count=count, composition=composition)
     demonstrations.save(output)
     print(f"{output}: {demonstrations}")
 
@@ -117,14 +117,16 @@ def run(
     resume: Annotated[bool, arg(help="go on with a run that is there")] = False,
 ) -> None:
     """Learn a policy from a task's demonstrations, or your own, and measure it."""
+    from imitable.experiment import prepared
     from imitable.methods import find_method
     from imitable.runs import perform
-    from imitable.tasks import adjusted, find_task
+    from imitable.tasks import find_task
 
+    chosen, way = prepared(find_task(task), find_method(method), changes)
     with _progress(f"{task} {method}") as advance:
         result = perform(
-            adjusted(find_task(task), changes),
-            find_method(method),
+            chosen,
+            way,
             seed=seed,
             folder=output,
             demos=demos,
@@ -170,17 +172,17 @@ def sweep(
     """Run a grid of tasks, methods and seeds; finished cells are skipped and interrupted ones resumed."""
     import numpy as np
 
+    from imitable.experiment import prepared
     from imitable.methods import find_method
     from imitable.runs import RunFolder, configuration
     from imitable.sweep import Cell, cells, parse_seeds, summarise, sweep as sweep_cells
-    from imitable.tasks import adjusted, find_task
+    from imitable.tasks import find_task
 
     grid = cells(tasks, methods, parse_seeds(seeds), root=output)
-    chosen = {name: adjusted(find_task(name), changes) for name in tasks}
-    ways = {name: find_method(name) for name in methods}
+    chosen = {(task, method): prepared(find_task(task), find_method(method), changes) for task in tasks for method in methods}
 
     def check(cell: Cell) -> None:
-        RunFolder(cell.folder).check(configuration(chosen[cell.task], ways[cell.method], seed=cell.seed))
+        RunFolder(cell.folder).check(configuration(*chosen[cell.task, cell.method], seed=cell.seed))
 
     done = 0
     with _progress(f"{len(grid)} runs") as advance:

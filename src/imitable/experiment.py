@@ -1,8 +1,8 @@
 """Run the method once, from a pile of demonstrations to a measured policy: one cell of a results table."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -13,10 +13,10 @@ from imitable.errors import ImitableError, check_fields
 from imitable.evaluation import evaluate
 from imitable.experts import Composition, collect
 from imitable.learners import Checkpoint
-from imitable.methods import Method
+from imitable.methods import Method, own
 from imitable.problem import Problem, pose
 from imitable.scores import feasibility
-from imitable.tasks import Task
+from imitable.tasks import Task, adjusted
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,11 @@ class Streams:
 
     def _fresh(self, stage: int) -> Generator:
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(stage,)))
+
+
+def prepared(task: Task, method: Method, changes: Sequence[str] = ()) -> tuple[Task, Method]:
+    """The task with the learner that the method makes of its own, and with numbers replaced in it or in its settings."""
+    return adjusted(replace(task, learner=method.learner(task.learner)), changes), replace(method, learner=own)
 
 
 def gather(task: Task, *, seed: int, count: int = 1000, composition: Composition = "paper") -> Demonstrations:

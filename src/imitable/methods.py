@@ -26,6 +26,7 @@ class Method:
     summary: str
     score: Score
     learner: Callable[[Learner], Learner] = own  # from the task's own
+    sampled: bool = True  # demonstrations are drawn by their score; else all alike, and the score tells the learner what they are worth
 
 
 METHODS: dict[str, Method] = {
@@ -33,8 +34,16 @@ METHODS: dict[str, Method] = {
     for method in (
         Method("none", "every demonstration counts alike", uniform),
         Method("sail", "every demonstration alike, by aligning states", uniform, lambda _: Sail()),
-        Method("ic-gail", "the share that labelled confidences do not explain away", confidence, lambda gail: IcGail(gail=_gail(gail))),
-        Method("2iwil", "confidence, learned from a labelled share", confidence, lambda gail: TwoIwil(gail=_gail(gail))),
+        Method(
+            "ic-gail",
+            "the share that labelled confidences do not explain away",
+            confidence,
+            lambda learner: IcGail(gail=_gail(learner)),
+            sampled=False,
+        ),
+        Method(
+            "2iwil", "confidence, learned from a labelled share", confidence, lambda learner: TwoIwil(gail=_gail(learner)), sampled=False
+        ),
         Method("feasibility", "only what the target can follow: w_f", feasibility),
         Method("naive", "w_f times optimality against the best return of all", product(feasibility, naive_optimality)),
         Method("optimality", "optimality against the best return of all, whoever can follow it", naive_optimality),

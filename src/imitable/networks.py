@@ -7,7 +7,7 @@ Fisher matrix on a fifth of the samples (`benchmarks/speed.py`), and a policy ru
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -120,6 +120,8 @@ class Adam:
     first: Float32
     second: Float32
     steps: int = 0
+    first_share: float = 0.1  # of the newest gradient in its running mean
+    second_share: float = 0.001  # of its square
 
     @classmethod
     def fresh(cls, size: int, *, rate: float) -> "Adam":
@@ -132,15 +134,15 @@ class Adam:
     def restored(self, name: str, snapshot: Snapshot) -> "Adam":
         """The optimiser whose memory `arrays` named."""
         first, second = snapshot[f"{name} first"].copy(), snapshot[f"{name} second"].copy()
-        return Adam(self.rate, first, second, int(snapshot[f"{name} count"]))
+        return replace(self, first=first, second=second, steps=int(snapshot[f"{name} count"]))
 
     def step(self, parameters: Float32, gradient: Float32) -> None:
         """Move the parameters, in place, down the gradient."""
         self.steps += 1
-        self.first += 0.1 * (gradient - self.first)
-        self.second += 0.001 * (gradient * gradient - self.second)
-        scale = self.rate / (1 - 0.9**self.steps)
-        parameters -= scale * self.first / (np.sqrt(self.second / (1 - 0.999**self.steps)) + 1e-8)
+        self.first += self.first_share * (gradient - self.first)
+        self.second += self.second_share * (gradient * gradient - self.second)
+        scale = self.rate / (1 - (1 - self.first_share) ** self.steps)
+        parameters -= scale * self.first / (np.sqrt(self.second / (1 - (1 - self.second_share) ** self.steps)) + 1e-8)
 
 
 @dataclass(frozen=True)

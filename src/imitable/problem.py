@@ -78,7 +78,7 @@ def pose(
     held_out = explore(target, count=max(1, round(settings.held_out * settings.exploration)), rng=exploring)
     training = explore(target, count=max(1, settings.exploration - len(held_out.trajectories)), rng=exploring)
     inverse_dynamics = settings.fit(training, target, rng=fitting, watch=lambda share: watch(0.9 * share))
-    own, tolerance = measure_tolerance(held_out, target, inverse_dynamics, noise=settings.noise, rng=perturbing)
+    own, perturbed = replays_of_own(held_out, target, inverse_dynamics, noise=settings.noise, rng=perturbing)
     anonymous = demonstrations.without_sources()
     replayed = replay(anonymous, target, inverse_dynamics)
     return Problem(
@@ -87,10 +87,10 @@ def pose(
         settings=settings,
         inverse_dynamics=inverse_dynamics,
         replay=replayed,
-        tolerance=tolerance,
+        tolerance=measure_tolerance(own, perturbed, noise=settings.noise),
         own_distances=own.distances,
         step_scale=step_scale(training),
-        diverged=held_out.diverged + training.diverged + int(replayed.diverged.sum()),
+        diverged=held_out.diverged + training.diverged + sum(int(each.diverged.sum()) for each in (own, perturbed, replayed)),
     )
 
 
@@ -100,19 +100,23 @@ def step_scale(exploration: Episodes) -> Array:
     return np.asarray((states[rows + 1] - states[rows]).std(axis=0))
 
 
-def measure_tolerance(
+def replays_of_own(
     held_out: Episodes, target: Simulator, inverse_dynamics: InverseDynamics, *, noise: float, rng: Generator
-) -> tuple[Replay, Tolerance]:
-    """d_min and d_max from replays of the target's own trajectories, plain and perturbed (eq. 7)."""
-    own = replay(held_out.trajectories, target, inverse_dynamics)
-    perturbed = replay(held_out.trajectories, target, inverse_dynamics, noise=noise, rng=rng)
+) -> tuple[Replay, Replay]:
+    """Replays of the target's own trajectories, plain and perturbed (eq. 7)."""
+    plain = replay(held_out.trajectories, target, inverse_dynamics)
+    return plain, replay(held_out.trajectories, target, inverse_dynamics, noise=noise, rng=rng)
+
+
+def measure_tolerance(own: Replay, perturbed: Replay, *, noise: float) -> Tolerance:
+    """d_min and d_max from these replays, of those that did not diverge."""
     followed = perturbed.distances[~perturbed.diverged]
     closest, farthest = float(own.distances.min()), float(followed.max(initial=0.0))
     if not farthest - closest > 1e-12:
         raise ImitableError(
             f"the tolerance is empty: d_min {closest:.3g} is not below d_max {farthest:.3g} at noise {noise:g}; raise Settings.noise"
         )
-    return own, Tolerance(closest, farthest)
+    return Tolerance(closest, farthest)
 
 
 def check_width(demonstrations: Demonstrations, target: Simulator) -> None:

@@ -1,4 +1,4 @@
-"""Batched roll-outs and TRPO for any reward function of (s, s')."""
+"""Batched roll-outs and TRPO for any reward function."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -68,6 +68,11 @@ def roll_out(
     return Experience(observations, next_observations, taken, terminated, diverged, rewards)
 
 
+def batch_agents(batch: int, simulator: Simulator) -> int:
+    """How many agents make about `batch` steps in one episode's length."""
+    return max(1, round(batch / simulator.horizon))
+
+
 @dataclass(frozen=True)
 class Episodes:
     """Whole episodes of one agent, with the actions that made them."""
@@ -76,7 +81,7 @@ class Episodes:
     actions: Array
     """(transition, action) in the order of `trajectories.transition_rows`."""
     diverged: int
-    """How many ended because the simulation broke down; such an agent stays where it was for its last step."""
+    """How many ended because the simulation broke down."""
 
 
 def demonstrate(simulator: Simulator, act: Callable[[Array], Array], *, count: int, rng: Generator) -> Episodes:
@@ -89,7 +94,7 @@ def demonstrate(simulator: Simulator, act: Callable[[Array], Array], *, count: i
     for time in range(simulator.horizon):
         taken = np.clip(act(observed), simulator.action_low, simulator.action_high)  # of all, so that `act` may tell them apart
         following, broken = advance(simulator, states, taken[alive])
-        returns[alive] += earned(simulator, states, taken[alive], following)
+        returns[alive] += np.where(broken, 0.0, earned(simulator, states, taken[alive], following))
         observed = observed.copy()
         observed[alive] = simulator.observe(following)
         observations.append(observed)
@@ -97,6 +102,7 @@ def demonstrate(simulator: Simulator, act: Callable[[Array], Array], *, count: i
         diverged += int(broken.sum())
         ending = simulator.finished(following) | broken
         lengths[alive[ending]] = time + 1
+        lengths[alive[broken]] = max(1, time)  # without the step that broke it, unless there is no other
         states, alive = following[~ending], alive[~ending]
         if not len(alive):
             break
@@ -114,6 +120,36 @@ def advantages(rewards: Array, values: Array, next_values: Array, experience: Ex
         ahead = np.where(experience.terminated[time], 0.0, ahead)  # what follows an end belongs to another episode
         ahead = estimates[time] = surprise[time] + discount * decay * ahead
     return estimates
+
+
+@dataclass(frozen=True)
+class Lessons:
+    """Experience as an update sees it: every step of every agent in one row."""
+
+    inputs: Float32
+    """(row, observation) scaled for the policy."""
+    actions: Float32
+    """(row, action)"""
+    gains: Float32
+    """(row,) advantages, standardised."""
+    goals: Float32
+    """(row, 1) what the value function should have said."""
+
+
+def judge(
+    experience: Experience, rewards: Array, policy: Policy, critic: Mlp, parameters: Float32, *, discount: float, decay: float
+) -> Lessons:
+    """What the (time, agent) rewards teach, by a value function with these parameters."""
+    width = policy.network.widths[0]
+    inputs = policy.inputs(experience.observations.reshape(-1, width))
+    values = critic.forward(parameters, inputs)[-1].reshape(rewards.shape).astype(np.float64)
+    next_values = np.empty(rewards.shape)
+    next_values[:-1] = values[1:]
+    next_values[-1] = critic.forward(parameters, policy.inputs(experience.next_observations[-1]))[-1][:, 0]
+    estimates = advantages(rewards, values, next_values, experience, discount=discount, decay=decay)
+    gains = ((estimates - estimates.mean()) / (estimates.std() + 1e-8)).reshape(-1).astype(np.float32)
+    actions = experience.actions.reshape(len(inputs), -1).astype(np.float32)
+    return Lessons(inputs, actions, gains, (estimates + values).reshape(-1, 1).astype(np.float32))
 
 
 @dataclass(frozen=True)
@@ -176,9 +212,6 @@ class Trpo:
             ("spread", self.spread > 0, "above 0"),
         )
 
-    def agents(self, simulator: Simulator) -> int:
-        return max(1, round(self.batch / simulator.horizon))
-
     def start(self, simulator: Simulator, *, centre: Array, scale: Array, rng: Generator) -> Agent:
         """An untrained agent that sees observations centred and scaled."""
         inputs, outputs = len(centre), len(simulator.action_low)
@@ -192,7 +225,7 @@ class Trpo:
         return roll_out(
             simulator,
             lambda observations: agent.policy.sample(observations, rng),
-            agents=self.agents(simulator),
+            agents=batch_agents(self.batch, simulator),
             steps=simulator.horizon,
             rng=rng,
             reward=reward,
@@ -202,28 +235,18 @@ class Trpo:
         """One TRPO step on the (time, agent) rewards and one fit of the value function."""
         policy = agent.policy
         critic = Mlp((policy.network.widths[0], *self.hidden, 1))
-        shape = rewards.shape
-        flat = experience.observations.reshape(-1, policy.network.widths[0])
-        inputs = policy.inputs(flat)
-        values = critic.forward(agent.critic, inputs)[-1].reshape(shape).astype(np.float64)
-        next_values = np.empty(shape)
-        next_values[:-1] = values[1:]
-        next_values[-1] = critic.forward(agent.critic, policy.inputs(experience.next_observations[-1]))[-1][:, 0]
-        estimates = advantages(rewards, values, next_values, experience, discount=self.discount, decay=self.decay)
-        standardised = ((estimates - estimates.mean()) / (estimates.std() + 1e-8)).reshape(-1).astype(np.float32)
-        actions = experience.actions.reshape(len(flat), -1).astype(np.float32)
-        improved, diagnostics = trust_region_step(policy, inputs, actions, standardised, settings=self, rng=rng)
-        parameters, memory = self.fit_critic(agent, critic, inputs, (estimates + values).reshape(-1, 1), rng=rng)
+        lessons = judge(experience, rewards, policy, critic, agent.critic, discount=self.discount, decay=self.decay)
+        improved, diagnostics = trust_region_step(policy, lessons.inputs, lessons.actions, lessons.gains, settings=self, rng=rng)
+        parameters, memory = self.fit_critic(agent, critic, lessons.inputs, lessons.goals, rng=rng)
         diagnostics["spread"] = float(np.exp(improved.log_spread).mean())
         return Agent(improved, parameters, memory), diagnostics
 
-    def fit_critic(self, agent: Agent, critic: Mlp, inputs: Float32, targets: Array, *, rng: Generator) -> tuple[Float32, Adam]:
+    def fit_critic(self, agent: Agent, critic: Mlp, inputs: Float32, goals: Float32, *, rng: Generator) -> tuple[Float32, Adam]:
         """Least squares towards the lambda-returns, in minibatches."""
         parameters, memory = (
             agent.critic.copy(),
             replace(agent.critic_memory, first=agent.critic_memory.first.copy(), second=agent.critic_memory.second.copy()),
         )
-        goals = targets.astype(np.float32)
         for _ in range(self.value_passes):
             for rows in np.array_split(rng.permutation(len(inputs)), min(self.value_minibatches, len(inputs))):
                 values = critic.forward(parameters, inputs[rows])
@@ -324,7 +347,7 @@ def train(simulator: Simulator, *, settings: Trpo, reward: Reward, rng: Generato
     explored = roll_out(
         simulator,
         lambda observations: rng.uniform(lowest, highest, (len(observations), len(lowest))),
-        agents=settings.agents(simulator),
+        agents=batch_agents(settings.batch, simulator),
         steps=simulator.horizon,
         rng=rng,
     )

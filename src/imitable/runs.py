@@ -36,6 +36,7 @@ CONFIG, CURVE, POLICY, SCORES, SNAPSHOT, RESULT = (
     "snapshot.npz",
     "result.json",
 )
+MAKERS = ("demonstrations.py", "experts.py", "networks.py", "reinforcement.py", "tasks.py")
 CACHE = "IMITABLE_CACHE"
 """Environment variable: the folder where collected demonstrations are kept; ~/.cache/imitable where it is unset."""
 FILES = (CURVE, POLICY, SCORES, SNAPSHOT, RESULT)
@@ -182,11 +183,12 @@ def configuration(
     return {"task": task.name, "method": method.name, "seed": seed, **source, **parts, "versions": versions()}
 
 
-def gathered(task: Task, *, seed: int, count: int = 1000, composition: Composition = "paper") -> Demonstrations:
+@one_thread()
+def kept_or_gathered(task: Task, *, seed: int, count: int = 1000, composition: Composition = "paper") -> Demonstrations:
     """The task's demonstrations, from disk if the same ones were collected before: long episodes take minutes to make.
 
     Only a registered task's, whose making is known: the file's name is a hash of all that decides its content, this package's
-    files included.
+    files included. They are in a folder of the user's cache, or in the one that IMITABLE_CACHE names, and can be deleted at any time.
     """
     if task.name not in TASKS or task.cast is not TASKS[task.name].cast:
         return gather(task, seed=seed, count=count, composition=composition)
@@ -203,11 +205,11 @@ def gathered(task: Task, *, seed: int, count: int = 1000, composition: Compositi
 
 @cache
 def _own_files() -> str:
-    """A hash of this package: code, models and policies."""
+    """A hash of what makes demonstrations: code, models and policies."""
     digest = sha256()
     for path in sorted(Path(__file__).parent.rglob("*")):
-        if path.suffix in (".py", ".xml", ".safetensors"):
-            digest.update(path.read_bytes())
+        if path.suffix in (".xml", ".safetensors") or path.parent.name == "simulators" or path.name in MAKERS:
+            digest.update(path.read_bytes() if path.is_file() else b"")
     return digest.hexdigest()
 
 
@@ -231,7 +233,7 @@ def perform(
     record.open(config, overwrite=overwrite, resume=resume)
     if record.finished:
         return record.result() or {}
-    demonstrations = given or gathered(task, seed=seed, composition=composition)
+    demonstrations = given or kept_or_gathered(task, seed=seed, composition=composition)
     began = time.perf_counter()
     problem = pose(demonstrations, task.target, settings=task.settings, rng=streams.posing(), watch=lambda share: watch(0.3 * share))
     weights = weigh(problem, method)
@@ -240,13 +242,14 @@ def perform(
     for measurement in learn(task, method, problem, weights, streams=streams, resume=record.snapshot()):
         record.add(measurement)
         watch(0.3 + 0.7 * measurement.checkpoint.progress)
+    drawn = weights if method.sampled else np.ones(len(weights))
     record.finish(
         {
             "diverged": {"posing": problem.diverged, **record.curve()[-1]["diverged"]},
             "tolerance": [problem.tolerance.closest, problem.tolerance.farthest],
-            "own_distances": np.percentile(problem.own_distances, [0, 50, 100]).tolist(),
-            "effective_demonstrations": effective_sample_size(weights),
-            "share_by_source": share_by_source(demonstrations, weights),
+            "own_distances": np.percentile(problem.own_distances[np.isfinite(problem.own_distances)], [0, 50, 100]).tolist(),
+            "effective_demonstrations": effective_sample_size(drawn),
+            "share_by_source": share_by_source(demonstrations, drawn),
             "seconds": {"pose": round(posed - began, 1), "learn": round(time.perf_counter() - posed, 1)},
         }
     )

@@ -138,11 +138,17 @@ def find_task(name: str) -> Task:
 
 
 def adjusted(task: Task, assignments: Sequence[str]) -> Task:
-    """The task with numbers of its settings or its learner replaced, each given as `name=value` or `part.name=value`."""
+    """The task with numbers of its settings or its learner replaced, each given as `name=value` or `part.name=value`.
+
+    A learner built on another one, in its field `gail`, passes on what it does not have itself.
+    """
     for assignment in assignments:
         path, separator, text = assignment.partition("=")
         if not separator:
             raise ImitableError(f"{assignment!r} is not of the form name=value, such as sigma=20")
+        inner = getattr(task.learner, "gail", None)
+        if path.split(".")[0] in _fields(inner) and path.split(".")[0] not in _fields(task.learner):
+            path = f"gail.{path}"
         owners = {"settings": task.settings, "learner": task.learner}
         owner = next((name for name, value in owners.items() if path.split(".")[0] in _fields(value)), None)
         if owner is None:
@@ -153,7 +159,7 @@ def adjusted(task: Task, assignments: Sequence[str]) -> Task:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+    return {} if value is None else {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
 
 
 def _assigned(value: Any, path: list[str], text: str) -> Any:

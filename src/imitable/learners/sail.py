@@ -15,7 +15,7 @@ from imitable.errors import check_fields
 from imitable.learners.base import Checkpoint
 from imitable.networks import Adam, Mlp, Policy
 from imitable.problem import Problem
-from imitable.reinforcement import Experience, advantages, input_scaling, roll_out
+from imitable.reinforcement import Experience, batch_agents, input_scaling, judge, roll_out
 from imitable.sampling import TransitionSampler
 from imitable.simulators import Simulator
 
@@ -107,6 +107,8 @@ class Sail:
     clip: float = 0.2
     passes: int = 10
     minibatch: int = 128
+    value_steps: int = 2  # per minibatch
+    spread: float = float(np.exp(-5))  # initial standard deviation of actions
     gain_share: float = 0.001  # of the PPO loss beside the prior's
     policy_hidden: tuple[int, ...] = (256, 256, 256)
     value_hidden: tuple[int, ...] = (256, 256)
@@ -114,7 +116,17 @@ class Sail:
     checkpoint_every: int = 10  # iterations
 
     def __post_init__(self) -> None:
-        counts = ("iterations", "batch", "foresight_updates", "pretraining_updates", "critic_steps", "critic_batch", "passes", "minibatch")
+        counts = (
+            "iterations",
+            "batch",
+            "foresight_updates",
+            "pretraining_updates",
+            "critic_steps",
+            "critic_batch",
+            "passes",
+            "minibatch",
+            "value_steps",
+        )
         check_fields(
             self,
             *((name, getattr(self, name) >= 1, "at least 1") for name in (*counts, "checkpoint_every")),
@@ -123,6 +135,9 @@ class Sail:
             ("discount", 0 < self.discount <= 1, "in (0, 1]"),
             ("decay", 0 <= self.decay <= 1, "in [0, 1]"),
             ("clip", 0 < self.clip < 1, "between 0 and 1"),
+            ("spread", self.spread > 0, "above 0"),
+            ("foresight_hidden", self.foresight_hidden >= 1, "at least 1"),
+            ("foresight_latent", self.foresight_latent >= 1, "at least 1"),
             ("beta", self.beta >= 0, "at least 0"),
             ("penalty", self.penalty >= 0, "at least 0"),
         )
@@ -158,16 +173,16 @@ class Sail:
                 progress = student.done / self.iterations
                 yield Checkpoint(policy, student.steps, progress, snapshot, diagnostics, student.diverged)
 
-    def enrol(self, problem: Problem, sampler: TransitionSampler, *, rng: Generator) -> "Student":
+    def enrol(self, problem: Problem, sampler: TransitionSampler, *, rng: Generator) -> "Apprentice":
         """Untrained networks, whose inputs are scaled by what is sampled."""
         target, width = problem.target, problem.demonstrations.width
         centre, scale = input_scaling(sampler.draw(10_000, rng)[0])
         network = Mlp((width, *self.policy_hidden, len(target.action_low)))
         low, high = target.action_low, target.action_high
-        policy = Policy.fresh(network, centre=centre, scale=scale, low=low, high=high, spread=float(np.exp(-5)), rng=rng)
+        policy = Policy.fresh(network, centre=centre, scale=scale, low=low, high=high, spread=self.spread, rng=rng)
         value, critic = Mlp((width, *self.value_hidden, 1)), Mlp((width, *self.critic_hidden, 1), activation="relu")
         foresight = Foresight.fresh(width, hidden=self.foresight_hidden, latent=self.foresight_latent, rng=rng)
-        return Student(
+        return Apprentice(
             policy=policy,
             policy_memory=Adam.fresh(network.size + network.widths[-1], rate=self.rate),
             value_network=value,
@@ -175,11 +190,11 @@ class Sail:
             value_memory=Adam.fresh(value.size, rate=self.rate),
             critic_network=critic,
             critic=critic.initial(rng),
-            critic_memory=Adam.fresh(critic.size, rate=self.rate),
+            critic_memory=replace(Adam.fresh(critic.size, rate=self.rate), first_share=0.5, second_share=0.01),
             foresight=foresight,
         )
 
-    def prepare(self, student: "Student", problem: Problem, sampler: TransitionSampler, *, rng: Generator) -> None:
+    def prepare(self, student: "Apprentice", problem: Problem, sampler: TransitionSampler, *, rng: Generator) -> None:
         """Train the foresight on demonstrated transitions, then the policy towards the actions that lead where it points."""
         memory = Adam.fresh(len(student.foresight.parameters), rate=self.rate)
         for update in range(self.foresight_updates):
@@ -198,34 +213,28 @@ class Sail:
             student.move_policy(gradient)
 
     def visit(self, target: Simulator, policy: Policy, *, rng: Generator) -> Experience:
-        agents = max(1, round(self.batch / target.horizon))
+        agents = batch_agents(self.batch, target)
         return roll_out(target, lambda seen: policy.sample(seen, rng), agents=agents, steps=target.horizon, rng=rng)
 
-    def rewards(self, student: "Student", shown: Float32, visited: Float32) -> Array:
+    def rewards(self, student: "Apprentice", shown: Float32, visited: Float32) -> Array:
         """(N,) how much more demonstrated than the average demonstration the critic finds each visited state; nothing untrained."""
         if not student.critic_memory.steps:
             return np.zeros(len(visited))
         worth = student.critic_network.forward(student.critic, np.concatenate([visited, shown]))[-1][:, 0].astype(np.float64)
         return np.asarray(self.reward_scale * (worth[: len(visited)] - worth[len(visited) :].mean()))
 
-    def improve(self, student: "Student", problem: Problem, experience: Experience, rewards: Array, *, rng: Generator) -> dict[str, float]:
+    def improve(
+        self, student: "Apprentice", problem: Problem, experience: Experience, rewards: Array, *, rng: Generator
+    ) -> dict[str, float]:
         """PPO towards the reward, held by the prior: |a_inv - mu|^2 + sum s^2 - 0.01 sum log s + gain_share * L_PPO."""
-        policy, width = student.policy, experience.observations.shape[-1]
-        flat = experience.observations.reshape(-1, width)
-        inputs = policy.inputs(flat)
-        values = student.value_network.forward(student.value, inputs)[-1].reshape(rewards.shape).astype(np.float64)
-        last = student.value_network.forward(student.value, policy.inputs(experience.next_observations[-1]))[-1][:, 0]
-        next_values = np.concatenate([values[1:], last[None]])
-        estimates = advantages(rewards, values, next_values, experience, discount=self.discount, decay=self.decay)
-        goals = (estimates + values).reshape(-1, 1).astype(np.float32)
-        gains = ((estimates - estimates.mean()) / (estimates.std() + 1e-8)).reshape(-1, 1).astype(np.float32)
-        actions = experience.actions.reshape(len(flat), -1).astype(np.float32)
-        likelihood = log_likelihood(actions, policy.mean(inputs), policy.log_spread)
-        prior = student.prior(problem, flat)
+        lessons = judge(experience, rewards, student.policy, student.value_network, student.value, discount=self.discount, decay=self.decay)
+        inputs, actions, gains = lessons.inputs, lessons.actions, lessons.gains[:, None]
+        likelihood = log_likelihood(actions, student.policy.mean(inputs), student.policy.log_spread)
+        prior = student.prior(problem, experience.observations.reshape(-1, inputs.shape[1]))
         for _ in range(self.passes):
-            for rows in np.array_split(rng.permutation(len(flat)), max(1, len(flat) // self.minibatch)):
-                for _ in range(2):
-                    student.fit_value(inputs[rows], goals[rows])
+            for rows in np.array_split(rng.permutation(len(inputs)), max(1, len(inputs) // self.minibatch)):
+                for _ in range(self.value_steps):
+                    student.fit_value(inputs[rows], lessons.goals[rows])
                 if student.done >= self.frozen:
                     student.move_policy(self.slope(student.policy, inputs[rows], actions[rows], gains[rows], likelihood[rows], prior[rows]))
         apart = float(np.square(prior - student.policy.mean(inputs)).sum(axis=1).mean())
@@ -251,7 +260,7 @@ def log_likelihood(actions: Float32, means: Float32, log_spread: Float32) -> Flo
 
 
 @dataclass
-class Student:
+class Apprentice:
     """All that SAIL learns, and how far it has come."""
 
     policy: Policy
@@ -295,7 +304,7 @@ class Student:
         return {**learned, **memories, **counts, "foresight": self.foresight.parameters.copy()}
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Become the student that `arrays` described."""
+        """Become the one that `arrays` described."""
         self.policy = replace(
             self.policy,
             parameters=snapshot["policy"],

@@ -62,6 +62,8 @@ def _draw_clouds(axes: Any, card: Columns, tolerance: Tolerance, sources: Sequen
     """Every demonstration, on the regions that decide about it."""
     lowest_shown = 1e-3 * tolerance.farthest  # a perfect replay has distance 0, which a logarithm cannot show
     distances = np.maximum(card["distance"], lowest_shown)
+    followed = distances[np.isfinite(distances)]
+    distances = np.minimum(distances, 2 * max(tolerance.farthest, followed.max(initial=0.0)))  # a replay that broke down is beyond all
     gaps = np.minimum(card["return"] - card["rectified_return"], 0.0)
     left, right = 0.6 * min(distances.min(), max(tolerance.closest, lowest_shown)), 2.2 * max(distances.max(), tolerance.farthest)
     bottom, top = 3.0 * min(gaps.min(), -6 * sigma), 0.04 * sigma

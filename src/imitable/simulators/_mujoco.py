@@ -31,7 +31,7 @@ class Physics:
 
     model: mujoco.MjModel
     frame_skip: int  # physics steps per control step
-    traced: int | None = None  # a body whose x [m], as the last physics step began with it, is the state's last column
+    traced: int | None = None  # a body whose x [m], as the last stage of the last physics step had it, is the state's last column
 
     @property
     def width(self) -> int:
@@ -46,7 +46,12 @@ class Physics:
             ids = None if count == len(qpos) else np.arange(count)
             qpos[:count], qvel[:count], warm_start[:count] = states[:, :nq], states[:, nq:middle], states[:, middle:end]
             ctrl[:count] = controls
-            batch.step(ids, nstep=self.frame_skip)
+            before = mujoco.get_mju_user_warning()
+            mujoco.set_mju_user_warning(_ignore)
+            try:
+                batch.step(ids, nstep=self.frame_skip)
+            finally:
+                mujoco.set_mju_user_warning(before)
             moved[:, :nq], moved[:, nq:middle], moved[:, middle:end] = qpos[:count], qvel[:count], warm_start[:count]
             if self.traced is not None:
                 moved[:, end] = places[:count, self.traced, 0]
@@ -63,19 +68,19 @@ def load(
 ) -> Physics:
     """The model `name` with the ranges [rad] of some joints replaced, and so many times as heavy; loaded once."""
     model = mujoco.MjModel.from_xml_path(str(MODELS / f"{name}.xml"))
-    # A simulation that breaks down must show it, not start again at the origin, nor leave a log file where the user works.
+    # A simulation that breaks down must show it, not start again at the origin.
     model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
-    mujoco.set_mju_user_warning(_ignore)
     for joint, low, high in ranges:
         model.joint(joint).range[:] = low, high
     if weight != 1.0:
         model.body_mass *= weight
         model.body_inertia *= weight
+        mujoco.mj_setConst(model, mujoco.MjData(model))  # what else depends on them, such as the stiffness of joint limits
     return Physics(model, frame_skip, None if traced is None else model.body(traced).id)
 
 
 def _ignore(_: str) -> None:
-    """In place of MuJoCo's own warnings, which go to the terminal and to a file."""
+    """In place of MuJoCo's warnings of simulations that break down, which go to the terminal and to a file: we count them."""
 
 
 def _threads() -> int:

@@ -22,7 +22,7 @@ class Ant:
     """Eight motors; the reward is the forward velocity of the torso, less the actions' cost, plus 1 for staying on its feet.
 
     State (44): torso x, y, z [m], its quaternion, eight joints [rad], their 14 velocities, solver warm start, and the torso's x as
-    the last physics step began with it: Gymnasium's Ant measures velocity there, and so do we. Observation (27): all positions but
+    the integrator's last stage had it: Gymnasium's Ant measures velocity there, and so do we. Observation (27): all positions but
     x and y, and all velocities, as in Gymnasium's Ant-v5 without contact forces, which no state determines.
     """
 
