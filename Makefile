@@ -1,6 +1,8 @@
 # Every target makes its own virtual environment first; nothing else needs to be installed.
 PYTHON ?= python3
 BIN := .venv/bin
+EXPERTS := driving/slow driving/fast reacher/clockwise reacher/counter-clockwise swimmer/back-disabled swimmer/front-disabled \
+	ant/x-axis ant/y-axis
 
 .PHONY: demo test test-all check format experts speed golden
 
@@ -29,7 +31,7 @@ format: .venv/ready
 	$(BIN)/ruff check --fix .
 
 experts: .venv/ready
-	for task in driving/slow driving/fast reacher/clockwise reacher/counter-clockwise; do $(BIN)/imitable expert $$task -o src/imitable/policies; done
+	for task in $(EXPERTS); do $(BIN)/imitable expert $$task -o src/imitable/policies; done
 
 speed: .venv/ready
 	$(BIN)/python benchmarks/speed.py

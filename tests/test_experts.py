@@ -33,25 +33,30 @@ def test_the_hand_made_driver_always_arrives(simulator: driving.Driving, expecte
 @pytest.mark.parametrize("name", TASKS)
 def test_the_cast_of_every_task_plays_its_part(name: str) -> None:
     cast, rng = TASKS[name].cast, np.random.default_rng(0)
+    episodes = 300 if cast.target.horizon < 500 else 6
     optimal, suboptimal = (
-        evaluate(lambda seen, actor=actor: actor(seen, rng), cast.target, episodes=300, rng=np.random.default_rng(1)).returns
+        evaluate(lambda seen, actor=actor: actor(seen, rng), cast.target, episodes=episodes, rng=np.random.default_rng(1)).returns
         for actor in (cast.optimal, cast.suboptimal)
     )
-    other = evaluate(lambda seen: cast.other(seen, rng), cast.demonstrator, episodes=300, rng=np.random.default_rng(1)).returns
-    margin = 4 * np.hypot(optimal.std(), suboptimal.std()) / np.sqrt(300)
+    other = evaluate(lambda seen: cast.other(seen, rng), cast.demonstrator, episodes=episodes, rng=np.random.default_rng(1)).returns
+    margin = 4 * np.hypot(optimal.std(), suboptimal.std()) / np.sqrt(episodes)
     assert optimal.mean() > suboptimal.mean() + margin
-    at_least = {"reacher": -98.0, "driving": 30.0}[name.split("/")[0]]  # standing still: -127 and worse
+    # Standing still earns -127 and worse, less than 0, 0, and 1000.
+    at_least = {"reacher": -98.0, "driving": 30.0, "swimmer": 90.0, "ant": 2000.0}[name.split("/")[0]]
     assert optimal.mean() > at_least
     assert other.mean() > at_least
 
 
-@pytest.mark.parametrize("name", TASKS)
-def test_a_thousand_demonstrations_come_in_the_papers_shares_within_seconds(name: str) -> None:
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if task.target.horizon > 500 else []) for name, task in TASKS.items()]
+)
+def test_a_thousand_demonstrations_come_in_the_papers_shares_in_time(name: str) -> None:
     task = TASKS[name]
     began = time.process_time()
     demos = collect(task.cast, rng=np.random.default_rng(0))
-    assert time.process_time() - began < 20
-    shares = {"reacher": (50, 900, 50), "driving": (300, 600, 100)}[name.split("/")[0]]
+    body = name.split("/")[0]
+    assert time.process_time() - began < {"swimmer": 200, "ant": 900}.get(body, 20)  # of one core
+    shares = {"reacher": (50, 900, 50), "driving": (300, 600, 100)}.get(body, (10, 495, 495))
     assert tuple(int(demos.from_source(source).sum()) for source in ("optimal", "suboptimal", "other-dynamics")) == shares
     assert demos.width == len(task.target.observed)
     assert len(set((demos.sources or ())[:20])) > 1, "the mixture is not shuffled"

@@ -1,6 +1,6 @@
 """Agents that show what they can do: trained and hand-made policies, and the demonstrations they give."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from imitable.arrays import Array, Generator
+from imitable.arrays import Array, Generator, Snapshot
 from imitable.demonstrations import OPTIMAL, OTHER_DYNAMICS, SUBOPTIMAL, Demonstrations, Mixture, mix, share_counts
 from imitable.errors import ImitableError
 from imitable.evaluation import evaluate
-from imitable.files import read_arrays, write_arrays, write_json
+from imitable.files import UNREADABLE, read_arrays, write_arrays, write_json
 from imitable.networks import Policy
-from imitable.reinforcement import Reward, Trpo, demonstrate, train
+from imitable.reinforcement import Reward, Student, Trpo, demonstrate, train
 from imitable.simulators import Simulator, earned
 from imitable.simulators.driving import GOAL, HEADING, OBSTACLE, WORLD
 
@@ -108,6 +108,7 @@ class Schooling:
     control_cost: float = 0.0
     trpo: Trpo = field(default_factory=Trpo)
     episodes: int = 1000  # by which it is measured in the end
+    nursery: Simulator | None = None  # where the first half of the rounds is spent, if not on the agent itself
 
     def reward(self, simulator: Simulator) -> Reward:
         """What the expert is trained on."""
@@ -133,16 +134,26 @@ def school(simulator: Simulator, schooling: Schooling, *, seed: int, notes: Path
     """Train one policy; interrupted and called again, it goes on from its notes, a file it writes twenty times on the way."""
     learning, measuring, drawing = np.random.default_rng(seed).spawn(3)
     fingerprint = np.frombuffer(sha256(repr((simulator, schooling, seed)).encode()).digest(), dtype=np.uint8)
-    saved = read_arrays(notes) if notes.exists() else None
+    try:
+        saved = read_arrays(notes) if notes.exists() else None
+    except UNREADABLE as error:
+        raise ImitableError(f"{notes} is damaged ({error}); delete it to train anew") from error
     if saved is not None and not np.array_equal(saved["fingerprint"], fingerprint):
         raise ImitableError(f"{notes} was begun with other settings; delete it to train anew")
     first, curve = (0, np.empty((0, 2))) if saved is None else (int(saved["round"]), saved["curve"])
-    students = train(simulator, settings=schooling.trpo, reward=schooling.reward(simulator), rng=learning, resume=saved)
-    student = next(students)
-    pause = max(1, schooling.rounds // 20)
+
+    def students(place: Simulator, resume: Snapshot | None) -> Iterator[Student]:
+        return train(place, settings=schooling.trpo, reward=schooling.reward(place), rng=learning, resume=resume)
+
+    half, pause = schooling.rounds // 2, max(1, schooling.rounds // 20)
+    course = students(schooling.nursery if schooling.nursery is not None and first < half else simulator, saved)
+    student = next(course)
     for number in range(first, schooling.rounds):
         watch(number / schooling.rounds)
-        student = next(students)
+        if schooling.nursery is not None and number == half:
+            course = students(simulator, student.snapshot())
+            next(course)
+        student = next(course)
         if (number + 1) % pause == 0 or number + 1 == schooling.rounds:
             few = np.random.default_rng((seed, number))  # of its own, so that measuring does not depend on interruptions
             earned_now = evaluate(student.agent.policy, simulator, episodes=10, rng=few).returns.mean()
