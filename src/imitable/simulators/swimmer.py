@@ -26,7 +26,7 @@ class Swimmer:
     front: float = WIDEST  # degrees to either side that the front joint may bend
     back: float = WIDEST  # degrees to either side that the back joint may bend
     weight: float = 1.0  # times as heavy as the classic one
-    turned: float = 0.1  # rad to either side that the initial heading may be off
+    headings: tuple[float, float] = (-0.1, 0.1)  # rad, between which the initial heading lies
     horizon: int = 1000
     action_low: Array = field(default_factory=lambda: np.array([-1.0, -1.0]))
     action_high: Array = field(default_factory=lambda: np.array([1.0, 1.0]))
@@ -54,7 +54,8 @@ class Swimmer:
     def initial_states(self, count: int, rng: Generator) -> Array:
         states = np.zeros((count, 15))
         states[:, :10] = rng.uniform(-0.1, 0.1, (count, 10))
-        states[:, HEADING] *= self.turned / 0.1
+        low, high = self.headings
+        states[:, HEADING] = low + (high - low) * (states[:, HEADING] + 0.1) / 0.2
         return states
 
     def step(self, states: Array, actions: Array) -> Array:
