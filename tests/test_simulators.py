@@ -517,6 +517,17 @@ def test_swimmer_links_have_the_inertia_of_their_day() -> None:
         assert across == pytest.approx([3.57094] * 2, abs=1e-5)
 
 
+def test_a_lighter_swimmer_is_the_one_that_was_compiled_lighter() -> None:
+    heavy = (_mujoco.MODELS / "swimmer.xml").read_text()
+    for number in ("34.55751918948772", "0.1727875959474386", "3.570943649580398"):
+        assert number in heavy
+        heavy = heavy.replace(number, repr(0.5 * float(number)))
+    compiled = mujoco.MjModel.from_xml_string(heavy)
+    scaled = swimmer.Swimmer(weight=0.5).physics.model
+    for name in ("body_mass", "body_inertia", "body_subtreemass", "dof_invweight0", "body_invweight0", "dof_M0"):
+        assert getattr(scaled, name) == pytest.approx(getattr(compiled, name), rel=1e-9), name
+
+
 @pytest.mark.parametrize("simulator", [ant.X_AXIS, ant.Y_AXIS])
 def test_an_ant_that_does_nothing_earns_a_thousand(simulator: ant.Ant) -> None:
     returns = evaluate(lambda seen: np.zeros((len(seen), 8)), simulator, episodes=6, rng=np.random.default_rng(0)).returns

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 
-from imitable.errors import ImitableError
+from imitable.errors import ImitableError, unknown_name
 
 if TYPE_CHECKING:
     from imitable.scorecard import Columns
@@ -223,9 +223,10 @@ def expert(
     """Train the policies that demonstrate for a task's target: an optimal one, and one after ten rounds."""
     from imitable.experts import train_and_keep
     from imitable.sweep import parse_seeds
-    from imitable.tasks import PUPILS, find_task
+    from imitable.tasks import PUPILS
 
-    find_task(task)
+    if task not in PUPILS:
+        raise unknown_name("task", task, PUPILS)
     pupil = PUPILS[task]
     for quality, schooling in (("suboptimal", pupil.suboptimal), ("optimal", pupil.optimal)):
         if schooling is None:

@@ -1,6 +1,6 @@
 """Agents that show what they can do: trained and hand-made policies, and the demonstrations they give."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from imitable.arrays import Array, Generator, Snapshot
+from imitable.arrays import Array, Generator
 from imitable.demonstrations import OPTIMAL, OTHER_DYNAMICS, SUBOPTIMAL, Demonstrations, Mixture, mix, share_counts
 from imitable.errors import ImitableError
 from imitable.evaluation import evaluate
 from imitable.files import UNREADABLE, read_arrays, write_arrays, write_json
 from imitable.networks import Policy
-from imitable.reinforcement import Reward, Student, Trpo, demonstrate, train
+from imitable.reinforcement import Reward, Trpo, demonstrate, train
 from imitable.simulators import Simulator, earned
 from imitable.simulators.driving import GOAL, HEADING, OBSTACLE, WORLD
 
@@ -108,7 +108,6 @@ class Schooling:
     control_cost: float = 0.0
     trpo: Trpo = field(default_factory=Trpo)
     episodes: int = 1000  # by which it is measured in the end
-    nursery: Simulator | None = None  # where the first half of the rounds is spent, if not on the agent itself
 
     def reward(self, simulator: Simulator) -> Reward:
         """What the expert is trained on."""
@@ -142,18 +141,12 @@ def school(simulator: Simulator, schooling: Schooling, *, seed: int, notes: Path
         raise ImitableError(f"{notes} was begun with other settings; delete it to train anew")
     first, curve = (0, np.empty((0, 2))) if saved is None else (int(saved["round"]), saved["curve"])
 
-    def students(place: Simulator, resume: Snapshot | None) -> Iterator[Student]:
-        return train(place, settings=schooling.trpo, reward=schooling.reward(place), rng=learning, resume=resume)
-
-    half, pause = schooling.rounds // 2, max(1, schooling.rounds // 20)
-    course = students(schooling.nursery if schooling.nursery is not None and first < half else simulator, saved)
-    student = next(course)
+    students = train(simulator, settings=schooling.trpo, reward=schooling.reward(simulator), rng=learning, resume=saved)
+    student = next(students)
+    pause = max(1, schooling.rounds // 20)
     for number in range(first, schooling.rounds):
         watch(number / schooling.rounds)
-        if schooling.nursery is not None and number == half:
-            course = students(simulator, student.snapshot())
-            next(course)
-        student = next(course)
+        student = next(students)
         if (number + 1) % pause == 0 or number + 1 == schooling.rounds:
             few = np.random.default_rng((seed, number))  # of its own, so that measuring does not depend on interruptions
             earned_now = evaluate(student.agent.policy, simulator, episodes=10, rng=few).returns.mean()

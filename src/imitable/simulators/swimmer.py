@@ -11,7 +11,7 @@ from imitable.simulators import _mujoco
 FRAME_SKIP = 4
 TIMESTEP = 0.04  # s per control step
 WIDEST = 100.0  # degrees to either side, of a joint that is not disabled
-X, HEADING = 0, 2
+X = 0
 HIDDEN = 2  # x and y: where the swimmer is does not matter to it
 
 
@@ -26,7 +26,6 @@ class Swimmer:
     front: float = WIDEST  # degrees to either side that the front joint may bend
     back: float = WIDEST  # degrees to either side that the back joint may bend
     weight: float = 1.0  # times as heavy as the classic one
-    headings: tuple[float, float] = (-0.1, 0.1)  # rad, between which the initial heading lies
     horizon: int = 1000
     action_low: Array = field(default_factory=lambda: np.array([-1.0, -1.0]))
     action_high: Array = field(default_factory=lambda: np.array([1.0, 1.0]))
@@ -54,8 +53,6 @@ class Swimmer:
     def initial_states(self, count: int, rng: Generator) -> Array:
         states = np.zeros((count, 15))
         states[:, :10] = rng.uniform(-0.1, 0.1, (count, 10))
-        low, high = self.headings
-        states[:, HEADING] = low + (high - low) * (states[:, HEADING] + 0.1) / 0.2
         return states
 
     def step(self, states: Array, actions: Array) -> Array:
