@@ -29,12 +29,13 @@ from imitable.arrays import Array
 from imitable.demonstrations import join
 from imitable.experiment import Streams, gather, weigh
 from imitable.inverse_dynamics import InverseDynamicsFit, explore
-from imitable.learners import Gail
+from imitable.learners import Gail, IcGail, Sail, TwoIwil
 from imitable.methods import find_method
 from imitable.networks import Policy
-from imitable.problem import Settings, pose
+from imitable.problem import Problem, Settings, pose
 from imitable.reinforcement import Trpo, demonstrate, trust_region_step
 from imitable.replay import replay
+from imitable.sampling import TransitionSampler
 from imitable.scores.optimality import rectified_return
 from imitable.simulators import Simulator, advance, ant, earned, reacher, swimmer
 from imitable.simulators._mujoco import Physics
@@ -200,15 +201,46 @@ def side_by_side(*, quick: bool) -> Iterator[Row]:
         yield Row(f"two runs of GAIL on {name}, share of open loop, 2 threads", sum(speeds) / median(limits), at_least=goal, detail=detail)
 
 
+def some_problem(simulator: Simulator, *, seed: int) -> Problem:
+    """Twenty demonstrations of random actions, and an inverse dynamics that hardly learned anything: enough to measure speed."""
+    rng = np.random.default_rng(seed)
+    settings = Settings(noise=0.001, sigma=1.0, exploration=2, fit=InverseDynamicsFit(epochs=1))
+    return pose(explore(simulator, count=20, rng=rng).trajectories, simulator, settings=settings, rng=rng)
+
+
+def peers(*, quick: bool) -> Iterator[Row]:
+    """Rounds of 2IWIL and IC-GAIL against rounds of GAIL on Swimmer, and the time of SAIL's whole schedule from a few iterations."""
+    problem, rng = some_problem(swimmer.BACK_DISABLED, seed=0), np.random.default_rng(0)
+    rounds, sail = 3 if quick else 12, Sail()
+    gail = Gail(rounds=rounds, checkpoint_every=1, trpo=Trpo(batch=2000 if quick else 5000))
+    learners = {"GAIL": gail, "2IWIL": TwoIwil(gail=gail), "IC-GAIL": IcGail(gail=gail)}
+    games = {name: learner(problem, np.linspace(0, 1, 20), rng=np.random.default_rng(0)) for name, learner in learners.items()}
+    for game in games.values():
+        next(game)  # labels, classifiers and a first round
+    times = {name: [] for name in games}
+    for _ in range(rounds - 1):
+        for name, game in games.items():
+            times[name].append(seconds(lambda game=game: next(game)))
+    for name in ("2IWIL", "IC-GAIL"):
+        ratio = median(plain / peer for plain, peer in zip(times["GAIL"], times[name], strict=True))
+        yield Row(f"a round of {name} on Swimmer, speed against GAIL's", ratio, at_least=0.85, detail=f"{median(times[name]):.2f} s")
+    share = 100 if quick else 20
+    brief = replace(sail, foresight_updates=sail.foresight_updates // share, pretraining_updates=sail.pretraining_updates // share)
+    sampler = TransitionSampler(problem.demonstrations, np.ones(20))
+    apprentice = brief.enrol(problem, sampler, rng=rng)
+    preparing = share * seconds(lambda: brief.prepare(apprentice, problem, sampler, rng=rng))
+    game = replace(brief, frozen=0, checkpoint_every=1)(problem, np.ones(20), rng=rng)
+    next(game)
+    iterating = sail.iterations * median(seconds(lambda: next(game)) for _ in range(2 if quick else 6))
+    detail = f"preparation {preparing / 60:.1f}, {sail.iterations} iterations {iterating / 60:.1f} min, extrapolated"
+    yield Row("SAIL's whole schedule on Swimmer", (preparing + iterating) / 60, "min", at_most=20, detail=detail)
+
+
 def imitate(name: str, rounds: int, seed: int) -> float:
     """Steps per second of GAIL with the paper's batch and networks, after a round to warm up."""
     torch.set_num_threads(1)
-    simulator = {contest[0]: contest[1] for contest in CONTESTS}[name]
-    rng = np.random.default_rng(seed)
-    some = explore(simulator, count=20, rng=rng).trajectories
-    settings = Settings(noise=0.001, sigma=1.0, exploration=2, fit=InverseDynamicsFit(epochs=1))  # GAIL makes no use of it
-    problem = pose(some, simulator, settings=settings, rng=rng)
-    game = Gail(rounds=rounds + 1, checkpoint_every=1)(problem, np.ones(len(some)), rng=rng)
+    problem, rng = some_problem({contest[0]: contest[1] for contest in CONTESTS}[name], seed=seed), np.random.default_rng(seed)
+    game = Gail(rounds=rounds + 1, checkpoint_every=1)(problem, np.ones(20), rng=rng)
     before = next(game).steps
     start = time.perf_counter()
     *_, last = game
@@ -338,6 +370,7 @@ MEASUREMENTS: dict[str, Callable[..., Iterator[Row]]] = {
     "stepping": stepping,
     "training": training,
     "side-by-side": side_by_side,
+    "peers": peers,
     "scoring": scoring,
     "replaying": replaying,
     "memory": memory,

@@ -113,7 +113,7 @@ class Sail:
     policy_hidden: tuple[int, ...] = (256, 256, 256)
     value_hidden: tuple[int, ...] = (256, 256)
     critic_hidden: tuple[int, ...] = (256, 256, 256)
-    checkpoint_every: int = 10  # iterations
+    checkpoint_every: int = 50  # iterations
 
     def __post_init__(self) -> None:
         counts = (
