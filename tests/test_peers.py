@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 TARGET = swimmer.FRONT_DISABLED
 LIGHT = replace(TARGET, weight=0.5)
 GAIL = Gail(rounds=400, trpo=Trpo(batch=2000, value_passes=3, value_rate=1e-3, discount=0.999, largest_divergence=0.02))
-HASTY = Settings(noise=0.0005, sigma=40.0, exploration=4, fit=InverseDynamicsFit(epochs=1))  # where no learner asks f_id
+HASTY = Settings(noise=0.5, sigma=40.0, exploration=4, fit=InverseDynamicsFit(epochs=1))  # where no learner asks f_id
 CAREFUL = Settings(noise=0.0005, sigma=40.0, exploration=60, fit=InverseDynamicsFit(epochs=20))
 
 
