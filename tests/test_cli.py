@@ -222,7 +222,10 @@ def test_demonstrations_that_do_not_exist_are_named(imitable, tmp_path: Path) ->
         (["score", "reacher/clockwize", "--demos", "x", "-o", "y"], ["unknown task 'reacher/clockwize'", "reacher/clockwise"]),
         (["run", "drving/fast", "--method", "ours", "-o", "x"], ["unknown task 'drving/fast'", "driving/fast"]),
         (["run", "driving/fast", "--method", "feasable", "-o", "x"], ["unknown method 'feasable'", "feasibility"]),
-        (["run", "driving/fast", "--method", "zzzzzz", "-o", "x"], ["unknown method 'zzzzzz'", "none, feasibility, naive, ours"]),
+        (
+            ["run", "driving/fast", "--method", "zzzzzz", "-o", "x"],
+            ["unknown method 'zzzzzz'", "none, sail, ic-gail, 2iwil, feasibility, naive, optimality, ours"],
+        ),
         (["sweep", "--tasks", "driving/slo", "--methods", "ours", "-o", "x"], ["unknown task 'driving/slo'", "driving/slow"]),
         (["sweep", "--tasks", "driving/slow", "--methods", "our", "-o", "x"], ["unknown method 'our'", "ours"]),
         (["sweep", "--tasks", "driving/slow", "--methods", "ours", "--seeds", "x", "-o", "x"], ["cannot read seeds 'x'"]),

@@ -11,10 +11,12 @@ from hypothesis.extra import numpy as hnp
 
 import turntable
 from imitable.demonstrations import Demonstrations
+from imitable.errors import ImitableError
 from imitable.methods import METHODS
 from imitable.problem import Problem, Tolerance
 from imitable.scores import (
     best_returns,
+    confidence,
     feasibility,
     naive_optimality,
     optimality,
@@ -82,8 +84,20 @@ def test_a_score_gives_the_same_twice_and_changes_nothing(score, problem: Proble
 
 
 def test_a_score_copes_with_one_demonstration(score) -> None:
-    weights = score(turntable.posed(turntable.demonstrations(count=1)))
-    assert weights == pytest.approx([1.0], abs=1e-6)
+    problem = turntable.posed(turntable.demonstrations(count=1))
+    if score is confidence:
+        with pytest.raises(ImitableError, match=r"all 1 demonstrations have the return .*, so none deserves more confidence"):
+            score(problem)
+    else:
+        assert score(problem) == pytest.approx([1.0], abs=1e-6)
+
+
+def test_confidence_runs_from_the_worst_return_to_the_best(problem: Problem) -> None:
+    returns = problem.demonstrations.returns
+    found = confidence(problem)
+    assert found[returns.argmin()] == 0.0
+    assert found[returns.argmax()] == 1.0
+    assert found == pytest.approx((returns - returns.min()) / np.ptp(returns))
 
 
 # Golden numbers
