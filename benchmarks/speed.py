@@ -204,7 +204,7 @@ def side_by_side(*, quick: bool) -> Iterator[Row]:
 def some_problem(simulator: Simulator, *, seed: int) -> Problem:
     """Twenty demonstrations of random actions, and an inverse dynamics that hardly learned anything: enough to measure speed."""
     rng = np.random.default_rng(seed)
-    settings = Settings(noise=0.5, sigma=1.0, exploration=4, fit=InverseDynamicsFit(epochs=1))
+    settings = Settings(noise=0.5, sigma=1.0, exploration=50, fit=InverseDynamicsFit(epochs=1))
     return pose(explore(simulator, count=20, rng=rng).trajectories, simulator, settings=settings, rng=rng)
 
 
@@ -274,7 +274,7 @@ def score_standing_ants(count: int) -> float:
     rng = np.random.default_rng(0)
     some = demonstrate(ant.X_AXIS, lambda seen: np.zeros((len(seen), 8)), count=min(count, 10), rng=rng).trajectories
     shown = join([some] * (count // len(some)))
-    settings = Settings(noise=0.5, sigma=500.0, exploration=20, fit=InverseDynamicsFit(epochs=1))
+    settings = Settings(noise=0.5, sigma=500.0, exploration=50, fit=InverseDynamicsFit(epochs=1))
     with physics_threads(2):
         weigh(pose(shown, ant.X_AXIS, settings=settings, rng=rng), find_method("none"))
     return resident_bytes("VmHWM")
