@@ -37,8 +37,20 @@ class Pupil:
     suboptimal: Schooling  # the paper's ten epochs of reinforcement learning
 
 
+def _trained(body: str, name: str, target: Simulator, *, other: str, demonstrator: Simulator, mixture: Mixture) -> Cast:
+    """Demonstrators that are all policies shipped with the package."""
+    return Cast(
+        target,
+        demonstrator,
+        optimal=Shipped(f"{body}-{name}-optimal"),
+        suboptimal=Shipped(f"{body}-{name}-suboptimal", sampled=True),
+        other=Shipped(f"{body}-{other}-optimal"),
+        mixture=mixture,
+    )
+
+
 # The paper's sigma (50) and radii (0.1, 0.02 m) leave 7 % of the samples to the optimal demonstrations of its own mixture; these
-# were tuned on clockwise with other seeds than the results use, and kept for counter-clockwise. See docs/results.md.
+# were chosen with other seeds than the results use, see docs/results.md.
 REACHER_SETTINGS = Settings(noise=0.001, sigma=7.0, radius=0.05, exploration=1000)
 REACHER_LEARNER = Gail(
     rounds=600, discriminator_steps=2, trpo=Trpo(batch=2500, largest_divergence=0.02, value_passes=2), checkpoint_every=40
@@ -46,14 +58,8 @@ REACHER_LEARNER = Gail(
 
 
 def _reacher(name: str, target: Simulator, other: str, demonstrator: Simulator) -> Task:
-    cast = Cast(
-        target,
-        demonstrator,
-        optimal=Shipped(f"reacher-{name}-optimal"),
-        suboptimal=Shipped(f"reacher-{name}-suboptimal", sampled=True),
-        other=Shipped(f"reacher-{other}-optimal"),
-        mixture=Mixture(optimal=0.05, suboptimal=0.90, other_dynamics=0.05),
-    )
+    mixture = Mixture(optimal=0.05, suboptimal=0.90, other_dynamics=0.05)
+    cast = _trained("reacher", name, target, other=other, demonstrator=demonstrator, mixture=mixture)
     return Task(f"reacher/{name}", cast, REACHER_SETTINGS, REACHER_LEARNER)
 
 
@@ -78,14 +84,8 @@ SWIMMER_LEARNER = Gail(
 
 
 def _swimmer(name: str, target: Simulator, other: str, demonstrator: Simulator) -> Task:
-    cast = Cast(
-        target,
-        demonstrator,
-        optimal=Shipped(f"swimmer-{name}-optimal"),
-        suboptimal=Shipped(f"swimmer-{name}-suboptimal", sampled=True),
-        other=Shipped(f"swimmer-{other}-optimal"),
-        mixture=Mixture(optimal=0.01, suboptimal=0.495, other_dynamics=0.495),
-    )
+    mixture = Mixture(optimal=0.01, suboptimal=0.495, other_dynamics=0.495)
+    cast = _trained("swimmer", name, target, other=other, demonstrator=demonstrator, mixture=mixture)
     return Task(f"swimmer/{name}", cast, SWIMMER_SETTINGS, SWIMMER_LEARNER)
 
 

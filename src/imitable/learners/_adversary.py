@@ -12,6 +12,11 @@ AGENT, DEMONSTRATED = 1.0, 0.0
 """What a transition is claimed to be."""
 
 
+def logistic(logits: Float32) -> Float32:
+    """1 / (1 + exp(-logit)), of logits that cannot overflow."""
+    return np.asarray(1 / (1 + np.exp(-np.clip(logits, -30, 30))), np.float32)
+
+
 @dataclass(frozen=True)
 class Claim:
     """Transitions, in the discriminator's inputs, and what it is to take them for; one term of its loss."""
@@ -45,7 +50,7 @@ class Adversary:
     def update(self, parameters: Float32, memory: Adam, claims: Sequence[Claim]) -> dict[str, float]:
         """One full-batch step, in place, down the sum of the claims' weighted mean cross-entropies."""
         values = self.network.forward(parameters, np.concatenate([claim.inputs for claim in claims]))
-        probabilities = (1 / (1 + np.exp(-np.clip(values[-1], -30, 30)))).astype(np.float32)
+        probabilities = logistic(values[-1])
         slopes, start = np.empty_like(probabilities), 0
         recognised: dict[float, list[float]] = {AGENT: [], DEMONSTRATED: []}
         for claim in claims:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from imitable.arrays import Array, Float32, Generator, Snapshot
+from imitable.arrays import Array, Float32, Generator, Integers, Snapshot
 from imitable.errors import check_fields
 from imitable.learners._adversary import AGENT, DEMONSTRATED, Claim
 from imitable.learners._labels import Labels, draw_labels
@@ -36,8 +36,9 @@ class IcGail:
 
     def __call__(self, problem: Problem, weights: Array, *, rng: Generator, resume: Snapshot | None = None) -> Iterator[Checkpoint]:
         labelling, playing = rng.spawn(2)
-        labels = draw_labels(problem.demonstrations, weights, share=self.labelled_share, rng=labelling)
-        if resume is not None:
+        if resume is None:
+            labels = draw_labels(problem.demonstrations, weights, share=self.labelled_share, rng=labelling)
+        else:
             labels = Labels(resume["labelled"], resume["confidences"], resume["unlabelled"])
         mean = float(labels.confidences.mean())  # r-bar; below 1, since labels differ
         agents_share = max(mean, self.least_share)  # Z
@@ -58,6 +59,6 @@ class IcGail:
         return self.gail.play(problem, sampler, claims, rng=playing, resume=resume, keep=keep)
 
 
-def _some(available: int, wanted: int, rng: Generator) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _some(available: int, wanted: int, rng: Generator) -> Integers:
     """Row numbers drawn with replacement, as many as wanted or as there are."""
     return rng.integers(available, size=min(available, wanted))

@@ -7,7 +7,7 @@ import numpy as np
 
 from imitable.arrays import Array, Float32, Generator, Snapshot
 from imitable.errors import check_fields
-from imitable.learners._adversary import AGENT, DEMONSTRATED, Claim
+from imitable.learners._adversary import AGENT, DEMONSTRATED, Claim, logistic
 from imitable.learners._labels import Labels, draw_labels
 from imitable.learners.base import Checkpoint
 from imitable.learners.gail import Gail
@@ -84,10 +84,6 @@ def risk_slopes(scores: Float32, confidences: Float32, *, unlabelled_share: np.f
     good_risk, bad_risk = (for_good * np.logaddexp(0, -scores)).sum(), (for_bad * np.logaddexp(0, scores)).sum()
     likely = logistic(scores)
     return np.asarray((good_risk > 0) * for_good * (likely - 1) + (bad_risk > 0) * for_bad * likely, np.float32)
-
-
-def logistic(scores: Float32) -> Float32:
-    return np.asarray(1 / (1 + np.exp(-np.clip(scores, -30, 30))), np.float32)
 
 
 @dataclass(frozen=True)
