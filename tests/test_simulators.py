@@ -448,6 +448,16 @@ def test_reacher_goals_lie_where_they_should(rectangular: bool) -> None:
         assert (np.abs(y) < 0.1).mean() == pytest.approx(0.25, abs=0.03), "a triangle has a quarter of its area in its nearer half"
 
 
+@pytest.mark.parametrize("count", [1, 2, 7, 100])
+def test_reacher_goals_are_evenly_on_both_sides_and_no_place_is_preferred(count: int) -> None:
+    goals = np.concatenate([reacher.CLOCKWISE.initial_states(count, np.random.default_rng(seed))[:, reacher.GOAL] for seed in range(300)])
+    right = (goals.reshape(300, count, 2)[:, :, 1] > 0).sum(axis=1)
+    assert set(right) == {count // 2, -(-count // 2)}
+    slant, area = goals[:, 0] / goals[:, 1], (goals[:, 1] / 0.2) ** 2
+    for uniform in (slant + 0.5, area):
+        assert np.histogram(uniform, 5, (0, 1))[0] / len(goals) == pytest.approx(np.full(5, 0.2), abs=0.09)
+
+
 def test_the_number_of_threads_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     results = []
     for threads in ("1", "2", "3"):

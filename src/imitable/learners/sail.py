@@ -1,7 +1,8 @@
 """SAIL: align states, not actions (Liu et al., 2020).
 
-A variational autoencoder learns where a demonstrator would go next, the target's inverse dynamics says which action leads there, and
-that is the policy's prior. A Wasserstein critic that tells demonstrated states from visited ones rewards it, by PPO.
+A variational autoencoder learns where a demonstrator would go next; the target's inverse dynamics, refined by what the agent itself
+does, says which action leads there, and that is the policy's prior. A Wasserstein critic that tells demonstrated states from visited
+ones rewards it, by PPO.
 """
 
 from collections.abc import Iterator
@@ -15,14 +16,14 @@ from imitable.errors import check_fields
 from imitable.learners.base import Checkpoint
 from imitable.networks import Adam, Mlp, Policy
 from imitable.problem import Problem
-from imitable.reinforcement import Experience, batch_agents, input_scaling, judge, roll_out
+from imitable.reinforcement import Experience, batch_agents, flat_transitions, input_scaling, judge, roll_out
 from imitable.sampling import TransitionSampler
 from imitable.simulators import Simulator
 
 
 @dataclass(frozen=True)
 class Foresight:
-    """A beta-VAE from a state to the next one; trained networks and their prediction by the latent's mean."""
+    """A beta-VAE from a state to how it changes next; networks and their prediction by the latent's mean."""
 
     encoder: Mlp
     decoder: Mlp
@@ -36,7 +37,7 @@ class Foresight:
         return cls(encoder, decoder, np.concatenate([encoder.initial(rng), decoder.initial(rng)]))
 
     def __call__(self, inputs: Float32) -> Float32:
-        """(N, observation) the next state, scaled as the inputs are."""
+        """(N, observation) the change to the next state, scaled."""
         encoding, decoding = np.split(self.parameters, [self.encoder.size])
         means = np.split(self.encoder.forward(encoding, inputs)[-1], 2, axis=1)[0]
         return self.decoder.forward(decoding, np.ascontiguousarray(means))[-1]
@@ -101,6 +102,7 @@ class Sail:
     critic_batch: int = 256
     penalty: float = 1.0
     reward_scale: float = 0.1
+    refreshing_steps: int = 100  # per iteration, in which the action prior learns from what the agent did
     rate: float = 3e-4  # Adam, everywhere
     discount: float = 0.99
     decay: float = 0.95
@@ -113,6 +115,7 @@ class Sail:
     policy_hidden: tuple[int, ...] = (256, 256, 256)
     value_hidden: tuple[int, ...] = (256, 256)
     critic_hidden: tuple[int, ...] = (256, 256, 256)
+    remainder_hidden: tuple[int, ...] = (100, 100)  # of the network that learns what f_id leaves over
     checkpoint_every: int = 50  # iterations
 
     def __post_init__(self) -> None:
@@ -123,6 +126,7 @@ class Sail:
             "pretraining_updates",
             "critic_steps",
             "critic_batch",
+            "refreshing_steps",
             "passes",
             "minibatch",
             "value_steps",
@@ -163,6 +167,7 @@ class Sail:
                 mixed = share * shown + (1 - share) * seen
                 gradient = critic_gradient(student.critic_network, student.critic, shown, seen, mixed, penalty=self.penalty)
                 student.critic_memory.step(student.critic, gradient)
+            self.refresh(student, problem, experience, rng=rng)
             diagnostics = self.improve(student, problem, experience, rewards, rng=rng)
             student.steps += experience.steps
             student.done += 1
@@ -175,13 +180,18 @@ class Sail:
 
     def enrol(self, problem: Problem, sampler: TransitionSampler, *, rng: Generator) -> "Apprentice":
         """Untrained networks, whose inputs are scaled by what is sampled."""
-        target, width = problem.target, problem.demonstrations.width
-        centre, scale = input_scaling(sampler.draw(10_000, rng)[0])
-        network = Mlp((width, *self.policy_hidden, len(target.action_low)))
+        target, width, controls = problem.target, problem.demonstrations.width, len(problem.target.action_low)
+        states, following = sampler.draw(10_000, rng)
+        centre, scale = input_scaling(states)
+        change_centre, change_scale = input_scaling(following - states)
+        network = Mlp((width, *self.policy_hidden, controls))
         low, high = target.action_low, target.action_high
         policy = Policy.fresh(network, centre=centre, scale=scale, low=low, high=high, spread=self.spread, rng=rng)
         value, critic = Mlp((width, *self.value_hidden, 1)), Mlp((width, *self.critic_hidden, 1), activation="relu")
         foresight = Foresight.fresh(width, hidden=self.foresight_hidden, latent=self.foresight_latent, rng=rng)
+        remainder_network = Mlp((2 * width, *self.remainder_hidden, controls))
+        remainder = remainder_network.initial(rng)
+        remainder_network.layers(remainder)[-1][0][:] = 0.0  # f_id is right until the agent finds otherwise
         return Apprentice(
             policy=policy,
             policy_memory=Adam.fresh(network.size + network.widths[-1], rate=self.rate),
@@ -192,6 +202,11 @@ class Sail:
             critic=critic.initial(rng),
             critic_memory=replace(Adam.fresh(critic.size, rate=self.rate), first_share=0.5, second_share=0.01),
             foresight=foresight,
+            remainder_network=remainder_network,
+            remainder=remainder,
+            remainder_memory=Adam.fresh(remainder_network.size, rate=self.rate),
+            change_centre=change_centre,
+            change_scale=change_scale,
         )
 
     def prepare(self, student: "Apprentice", problem: Problem, sampler: TransitionSampler, *, rng: Generator) -> None:
@@ -199,7 +214,8 @@ class Sail:
         memory = Adam.fresh(len(student.foresight.parameters), rate=self.rate)
         for update in range(self.foresight_updates):
             memory.rate = self.rate * 0.5 ** (4 * update // self.foresight_updates)
-            inputs, goals = (student.policy.inputs(each) for each in sampler.draw(self.minibatch, rng))
+            states, following = sampler.draw(self.minibatch, rng)
+            inputs, goals = student.policy.inputs(states), student.scaled_changes(states, following)
             noise = rng.standard_normal((self.minibatch, self.foresight_latent), np.float32)
             memory.step(student.foresight.parameters, student.foresight.gradient(inputs, goals, noise, beta=self.beta))
         network = student.policy.network
@@ -222,6 +238,19 @@ class Sail:
             return np.zeros(len(visited))
         worth = student.critic_network.forward(student.critic, np.concatenate([visited, shown]))[-1][:, 0].astype(np.float64)
         return np.asarray(self.reward_scale * (worth[: len(visited)] - worth[len(visited) :].mean()))
+
+    def refresh(self, student: "Apprentice", problem: Problem, experience: Experience, *, rng: Generator) -> None:
+        """Least squares of what f_id leaves of the actions that the agent itself took."""
+        states, following = flat_transitions(experience)
+        inputs = np.concatenate([student.policy.inputs(states), student.scaled_changes(states, following)], axis=1)
+        actions = experience.actions.reshape(len(states), -1).clip(problem.target.action_low, problem.target.action_high)
+        leftovers = (actions - problem.inverse_dynamics(states, following)).astype(np.float32)
+        network = student.remainder_network
+        for _ in range(self.refreshing_steps):
+            rows = rng.integers(len(inputs), size=self.minibatch)
+            values = network.forward(student.remainder, inputs[rows])
+            slopes = (values[-1] - leftovers[rows]) * np.float32(2 / self.minibatch)
+            student.remainder_memory.step(student.remainder, network.backward(student.remainder, values, slopes))
 
     def improve(
         self, student: "Apprentice", problem: Problem, experience: Experience, rewards: Array, *, rng: Generator
@@ -272,14 +301,27 @@ class Apprentice:
     critic: Float32
     critic_memory: Adam
     foresight: Foresight
+    remainder_network: Mlp
+    remainder: Float32
+    remainder_memory: Adam
+    change_centre: Array
+    change_scale: Array
     done: int = 0
     steps: int = 0
     diverged: int = 0
 
+    def scaled_changes(self, states: Array, following: Array) -> Float32:
+        """(N, observation) of one step."""
+        return ((following - states - self.change_centre) / self.change_scale).astype(np.float32)
+
     def prior(self, problem: Problem, observations: Array) -> Float32:
-        """(N, action) what takes the target where a demonstrator would go next."""
-        ahead = self.foresight(self.policy.inputs(observations)) * self.policy.scale + self.policy.centre
-        return np.asarray(problem.inverse_dynamics(observations, ahead.astype(np.float64)), np.float32)
+        """(N, action) what takes the target where a demonstrator would go next, by f_id and by what the agent has learned of it."""
+        inputs = self.policy.inputs(observations)
+        changes = self.foresight(inputs)
+        ahead = observations + changes * self.change_scale + self.change_centre
+        leftovers = self.remainder_network.forward(self.remainder, np.concatenate([inputs, changes], axis=1))[-1]
+        actions = problem.inverse_dynamics(observations, ahead) + leftovers
+        return np.asarray(actions.clip(problem.target.action_low, problem.target.action_high), np.float32)
 
     def move_policy(self, gradient: Float32) -> None:
         moved = np.concatenate([self.policy.parameters, self.policy.log_spread])
@@ -297,9 +339,11 @@ class Apprentice:
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """Everything, for a snapshot."""
-        learned = {"policy": self.policy.parameters.copy(), "spread": self.policy.log_spread.copy()}
+        learned: dict[str, np.ndarray[Any, Any]] = {"policy": self.policy.parameters.copy(), "spread": self.policy.log_spread.copy()}
         learned |= {"centre": self.policy.centre, "scale": self.policy.scale, "value": self.value.copy(), "critic": self.critic.copy()}
+        learned |= {"remainder": self.remainder.copy(), "change centre": self.change_centre, "change scale": self.change_scale}
         memories = self.policy_memory.arrays("policy") | self.value_memory.arrays("value") | self.critic_memory.arrays("critic")
+        memories |= self.remainder_memory.arrays("remainder")
         counts = {name: np.array(getattr(self, name)) for name in ("done", "steps", "diverged")}
         return {**learned, **memories, **counts, "foresight": self.foresight.parameters.copy()}
 
@@ -317,4 +361,6 @@ class Apprentice:
         self.policy_memory = self.policy_memory.restored("policy", snapshot)
         self.value_memory = self.value_memory.restored("value", snapshot)
         self.critic_memory = self.critic_memory.restored("critic", snapshot)
+        self.remainder, self.remainder_memory = snapshot["remainder"].copy(), self.remainder_memory.restored("remainder", snapshot)
+        self.change_centre, self.change_scale = snapshot["change centre"], snapshot["change scale"]
         self.done, self.steps, self.diverged = (int(snapshot[name]) for name in ("done", "steps", "diverged"))

@@ -42,12 +42,13 @@ class Reacher:
     def initial_states(self, count: int, rng: Generator) -> Array:
         states = np.zeros((count, 5))
         states[:, VELOCITY] = rng.uniform(-0.005, 0.005, count)
-        side = rng.choice([-1.0, 1.0], count)
+        around, outward = _evenly_spread(count, rng)
+        side, sideward = np.where(around < 0.5, -1.0, 1.0), 2 * around % 1 - 0.5
         if self.rectangular_goals:
-            across, distance = rng.uniform(-0.1, 0.1, count), rng.uniform(0.1, 0.2, count)
+            across, distance = 0.2 * sideward, 0.1 + 0.1 * outward
         else:  # two triangles with their apex at the hinge, 2 arctan(1/2) wide
-            distance = 0.2 * np.sqrt(rng.random(count))
-            across = rng.uniform(-0.5, 0.5, count) * distance
+            distance = 0.2 * np.sqrt(outward)
+            across = sideward * distance
         states[:, GOAL] = np.stack([across, side * distance], axis=1)
         return states
 
@@ -75,6 +76,16 @@ class Reacher:
 
     def finished(self, states: Array) -> Booleans:
         return np.zeros(len(states), dtype=bool)
+
+
+def _evenly_spread(count: int, rng: Generator) -> Array:
+    """(2, count) points of the unit square, each uniform, together a lattice, in random order.
+
+    An arm reaches the goals of one side only, and returns differ more between goals than between policies; where the goals of a
+    batch are spread evenly, its mean return tells policies apart. The lattice is shifted at random, so no place is preferred.
+    """
+    golden = (np.sqrt(5) - 1) / 2
+    return (np.array([[1 / count], [golden]]) * rng.permutation(count) + rng.random((2, 1))) % 1
 
 
 CLOCKWISE = Reacher(lowest=-FARTHEST, highest=0.0)
