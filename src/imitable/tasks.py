@@ -53,7 +53,7 @@ def _trained(body: str, name: str, target: Simulator, *, other: str, demonstrato
 # were chosen with other seeds than the results use, see docs/results.md.
 REACHER_SETTINGS = Settings(noise=0.001, sigma=7.0, radius=0.05, exploration=1000)
 REACHER_LEARNER = Gail(
-    rounds=600, discriminator_steps=2, trpo=Trpo(batch=2500, largest_divergence=0.02, value_passes=2), checkpoint_every=40
+    rounds=1200, discriminator_steps=2, trpo=Trpo(batch=1250, largest_divergence=0.02, value_passes=2), checkpoint_every=80
 )
 
 
