@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from imitable.evaluation import evaluate
-from imitable.experiment import Streams
+from imitable.experiment import Streams, one_thread
 from imitable.networks import Policy
 from imitable.report.figures import draw_curves
 from imitable.runs import POLICY, RunFolder
@@ -66,7 +66,8 @@ def keep(runs: Path, variant: str = TABLE) -> None:
 
 def measured_further(target: Simulator, folder: Path) -> float:
     """Mean return over FURTHER more episodes, the same starts for every run: what `imitable evaluate` prints."""
-    returns = evaluate(Policy.load(folder / POLICY), target, episodes=FURTHER, rng=Streams(FURTHER_SEED).measuring()).returns
+    with one_thread():
+        returns = evaluate(Policy.load(folder / POLICY), target, episodes=FURTHER, rng=Streams(FURTHER_SEED).measuring()).returns
     return round(float(returns.mean()), 3)
 
 

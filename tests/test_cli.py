@@ -245,6 +245,17 @@ def test_mistakes_are_named_with_a_suggestion(imitable, tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize(
+    "command", [["sweep", "--tasks", "driving/slow", "--methods", "ours", "--seeds", "0"], ["run", "driving/slow", "--method", "ours"]]
+)
+def test_no_run_is_put_below_a_file(imitable, tmp_path: Path, command: list[str]) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    outcome = imitable(*command, "-o", tmp_path / "notes.txt" / "runs")
+    assert outcome.code == 2
+    assert outcome.says("notes.txt is not a writable folder")
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
     "arguments", [["walk"], ["run"], ["run", "driving/slow"], ["run", "driving/slow", "--method", "ours"], ["collect"]]
 )
 def test_unusable_arguments_end_in_exit_code_two(imitable, arguments: list[str]) -> None:
@@ -385,6 +396,7 @@ def test_a_sweep_runs_its_grid_reports_what_failed_and_goes_on_where_it_was(imit
     stuck = tmp_path / "driving-slow" / "none" / "seed-0"
     stuck.mkdir(parents=True)
     (stuck / "config.json").write_text(json.dumps({"task": "driving/slow", "method": "none", "seed": 0, "settings": {}}))
+    (stuck / "result.json").write_text(json.dumps({"mean_return": 1234.5}))  # finished or not, it is not of this grid
     outcome = imitable(*command)
     assert outcome.code == 2
     assert outcome.says("failed: driving/slow none seed 0", "was started with", "1 of 2 runs failed")
@@ -394,6 +406,7 @@ def test_a_sweep_runs_its_grid_reports_what_failed_and_goes_on_where_it_was(imit
     assert [row[1] for row in rows] == ["feasibility"]
     stamp = (done / "policy.safetensors").stat().st_mtime_ns
     (stuck / "config.json").unlink()
+    (stuck / "result.json").unlink()
     outcome = imitable(*command)
     assert outcome.code == 0, outcome.err
     assert (done / "policy.safetensors").stat().st_mtime_ns == stamp, "a finished cell was run again"
@@ -484,4 +497,4 @@ def test_numbers_of_a_peer_can_be_set(imitable, demos: Path, tmp_path: Path, met
 def test_a_number_that_the_peer_does_not_have_is_refused(imitable, demos: Path, tmp_path: Path) -> None:
     refused = imitable("run", "driving/slow", "--method", "sail", "--demos", demos, "--set", "updates=5", "-o", tmp_path / "run")
     assert refused.code == 2
-    assert refused.says("unknown setting 'updates'")
+    assert refused.says("unknown setting 'updates' of driving/slow with Sail")

@@ -447,9 +447,9 @@ def test_the_critics_gradient_is_that_of_its_loss_and_penalty() -> None:
 
 def test_sails_policy_slope_is_that_of_its_loss() -> None:
     rng = np.random.default_rng(2)
-    network = Mlp((2, 4, 1))
-    policy = Policy.fresh(network, centre=np.zeros(2), scale=np.ones(2), low=-np.ones(1), high=np.ones(1), spread=0.5, rng=rng)
-    inputs, actions, gains, prior = rng.normal(size=(8, 2)), rng.normal(size=(8, 1)), rng.normal(size=(8, 1)), rng.normal(size=(8, 1))
+    network = Mlp((2, 4, 3))
+    policy = Policy.fresh(network, centre=np.zeros(2), scale=np.ones(2), low=-np.ones(3), high=np.ones(3), spread=0.5, rng=rng)
+    inputs, actions, gains, prior = (rng.normal(size=(8, width)) for width in (2, 3, 1, 3))
     likelihood = log_likelihood(actions, policy.mean(inputs), policy.log_spread) + rng.normal(size=(8, 1)) * 0.3
     sail = Sail(gain_share=0.7)
 
@@ -458,7 +458,7 @@ def test_sails_policy_slope_is_that_of_its_loss() -> None:
         means = network.forward(parameters, inputs)[-1]
         ratio = np.exp(log_likelihood(actions, means, log_spread) - likelihood)
         gained = np.minimum(ratio * gains, np.clip(ratio, 0.8, 1.2) * gains).mean()
-        held = np.square(prior - means).sum(axis=1).mean()
+        held = np.square(prior - means).mean()
         return float(held + np.exp(2 * log_spread).sum() - 0.01 * log_spread.sum() - 0.7 * gained)
 
     theta = np.concatenate([policy.parameters, policy.log_spread]).astype(np.float64)
@@ -521,6 +521,31 @@ def test_sails_critic_rewards_what_was_demonstrated(problem: Problem) -> None:
     good, bad = (sail.rewards(apprentice, shown, visited) for visited in (shown, elsewhere))
     assert good.mean() == pytest.approx(0.0, abs=1e-6)
     assert bad.mean() < -0.05
+
+
+def test_sails_prior_learns_from_its_own_actions_what_the_inverse_dynamics_gets_wrong(problem: Problem) -> None:
+    exact = problem.inverse_dynamics
+    wrong = dataclasses.replace(problem, inverse_dynamics=lambda states, following: 0.5 * exact(states, following) + 0.2)
+    sail, rng = dataclasses.replace(TINY_SAIL, refreshing_steps=300, rate=3e-3, minibatch=64, spread=0.5), np.random.default_rng(0)
+    apprentice = sail.enrol(wrong, TransitionSampler(problem.demonstrations, np.ones(10)), rng=rng)
+    states = problem.demonstrations.states[problem.demonstrations.transition_rows]
+    ahead = states + apprentice.foresight(apprentice.policy.inputs(states)) * apprentice.change_scale + apprentice.change_centre
+    assert apprentice.prior(wrong, states) == pytest.approx(wrong.inverse_dynamics(states, ahead), abs=1e-6), "f_id until told otherwise"
+    experience = sail.visit(problem.target, apprentice.policy, rng=rng)
+    sail.refresh(apprentice, wrong, experience, rng=rng)
+    seen, following = flat_transitions(experience)
+    inputs = np.concatenate([apprentice.policy.inputs(seen), apprentice.scaled_changes(seen, following)], axis=1)
+    learned_of_it = apprentice.remainder_network.forward(apprentice.remainder, inputs)[-1]
+    taken = np.clip(experience.actions.reshape(-1, 1), -1, 1)
+
+    def error(actions: np.ndarray) -> float:
+        return float(np.sqrt(np.square(actions - taken).mean()))
+
+    assert (
+        error(wrong.inverse_dynamics(seen, following) + learned_of_it)
+        < error(exact(seen, following))
+        < error(wrong.inverse_dynamics(seen, following))
+    )
 
 
 def test_dropout_is_differentiated_as_it_was_drawn() -> None:

@@ -11,7 +11,7 @@ import pytest
 import turntable
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
-from imitable.experiment import Streams, gather, run, weigh
+from imitable.experiment import Streams, gather, prepared, run, weigh
 from imitable.methods import METHODS
 from imitable.networks import Policy
 from imitable.runs import RunFolder, kept_or_gathered, perform
@@ -320,7 +320,7 @@ def test_settings_and_hyper_parameters_can_be_replaced_by_name() -> None:
     ("assignment", "message"),
     [
         ("sigma", "'sigma' is not of the form name=value"),
-        ("sigmo=3", "unknown setting 'sigmo'; did you mean sigma"),
+        ("sigmo=3", "unknown setting 'sigmo' of driving/slow with Cloning; did you mean sigma"),
         ("sigma=wide", "sigma='wide' is not a float; it is now"),
         ("updates=2.5", "updates='2.5' is not a int"),
         ("fit.epoch=2", "unknown setting 'epoch'; did you mean epochs"),
@@ -332,6 +332,28 @@ def test_settings_and_hyper_parameters_can_be_replaced_by_name() -> None:
 def test_settings_that_cannot_be_replaced_are_refused(assignment: str, message: str) -> None:
     with pytest.raises(ImitableError, match=message):
         adjusted(TASKS["driving/slow"], [assignment])
+
+
+def test_a_setting_that_is_true_or_false_is_read_as_such() -> None:
+    task, _ = prepared(TASKS["driving/slow"], METHODS["2iwil"], ["classifier.couples_samples=False"])
+    assert task.learner.classifier.couples_samples is False
+    with pytest.raises(ImitableError, match="couples_samples='perhaps' is not a bool; it is now True"):
+        prepared(TASKS["driving/slow"], METHODS["2iwil"], ["classifier.couples_samples=perhaps"])
+
+
+def test_a_run_does_not_go_on_with_other_demonstrators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    perform(turntable.task(), OURS, seed=0, folder=tmp_path / "run")
+    monkeypatch.setattr("imitable.runs._own_files", lambda: "of another day")
+    with pytest.raises(ImitableError, match=r"was started with sha256 of demonstrators .* \(now 'of another day'\)"):
+        perform(turntable.task(), OURS, seed=0, folder=tmp_path / "run", resume=True)
+
+
+def test_what_differs_is_said_down_to_single_numbers(tmp_path: Path) -> None:
+    task = turntable.task()
+    perform(task, OURS, seed=0, folder=tmp_path / "run")
+    other = replace(task, settings=replace(task.settings, fit=replace(task.settings.fit, epochs=7)))
+    with pytest.raises(ImitableError, match=r"was started with settings\.fit\.epochs \d+ \(now 7\);"):
+        perform(other, OURS, seed=0, folder=tmp_path / "run", resume=True)
 
 
 def test_saved_demonstrations_of_the_task_and_collected_ones_run_alike(tmp_path: Path) -> None:

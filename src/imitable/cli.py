@@ -143,7 +143,7 @@ def run(
 def evaluate(folder: Positional[Annotated[Path, arg(help="a run's folder")]], *, episodes: int = 100, seed: Seed = 1_000_000) -> None:
     """Measure a run's policy again, on other starts."""
     from imitable.evaluation import evaluate
-    from imitable.experiment import Streams
+    from imitable.experiment import Streams, one_thread
     from imitable.networks import Policy
     from imitable.runs import POLICY, RunFolder
     from imitable.tasks import find_task
@@ -152,10 +152,11 @@ def evaluate(folder: Positional[Annotated[Path, arg(help="a run's folder")]], *,
     if config is None or not (folder / POLICY).exists():
         raise ImitableError(f"{folder} has no policy; make one with `imitable run ... -o {folder}`")
     target = find_task(config["task"]).target
-    measured = evaluate(Policy.load(folder / POLICY), target, episodes=episodes, rng=Streams(seed).measuring())
+    with one_thread():
+        measured = evaluate(Policy.load(folder / POLICY), target, episodes=episodes, rng=Streams(seed).measuring())
     returns = measured.returns
-    error = returns.std(ddof=1) / len(returns) ** 0.5 if len(returns) > 1 else float("nan")
-    print(f"{config['task']} {config['method']}: mean return {returns.mean():.2f} +- {error:.2f} (standard error, {episodes} episodes)")
+    extremes = f"from {returns.min():.2f} to {returns.max():.2f}"
+    print(f"{config['task']} {config['method']}: mean return {returns.mean():.2f} over {episodes} episodes ({extremes})")
     _tell_of_divergence({"measuring": measured.diverged})
 
 
@@ -194,6 +195,7 @@ def sweep(
 
         options = [option for change in changes for option in ("--set", change)]
         failures = sweep_cells(grid, workers=workers, options=options, check=check, watch=watch)
+    failed = {failure.cell for failure in failures}
     rows = [
         (
             each.task,
@@ -203,7 +205,7 @@ def sweep(
             f"{each.middle:.1f}",
             f"[{each.interval[0]:.1f}, {each.interval[1]:.1f}]" if len(each.means) > 1 else "-",
         )
-        for each in summarise(grid, rng=np.random.default_rng(0))
+        for each in summarise([cell for cell in grid if cell not in failed], rng=np.random.default_rng(0))
     ]
     _print_table(("task", "method", "seeds", "mean +- sd", "interquartile mean", "95 % interval"), rows)
     for failure in failures:
@@ -221,6 +223,7 @@ def expert(
     seeds: Annotated[str, arg(help="of the optimal policy: the best of these on held-out starts is kept")] = "0-1",
 ) -> None:
     """Train the policies that demonstrate for a task's target: an optimal one, and one after ten rounds."""
+    from imitable.experiment import one_thread
     from imitable.experts import train_and_keep
     from imitable.sweep import parse_seeds
     from imitable.tasks import PUPILS
@@ -232,7 +235,7 @@ def expert(
         if schooling is None:
             print(f"{task}: the optimal policy is hand-made")
             continue
-        with _progress(f"{task} {quality}") as advance:
+        with _progress(f"{task} {quality}") as advance, one_thread():
             record = train_and_keep(
                 pupil.simulator,
                 schooling,
@@ -267,7 +270,7 @@ def main() -> None:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
-        print("interrupted; give the same command again to go on (`imitable run` with --resume)", file=sys.stderr)
+        print("interrupted; `imitable run` goes on with --resume, sweep and expert when given again", file=sys.stderr)
         sys.exit(130)
 
 

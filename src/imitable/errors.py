@@ -8,12 +8,12 @@ class ImitableError(ValueError):
     """Names the offender, its value and the way out."""
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str]) -> ImitableError:
+def unknown_name(kind: str, name: str, known: Iterable[str], *, place: str = "") -> ImitableError:
     """The error for a name that is not in a registry, with the nearest ones that are."""
     known = list(known)
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
-    return ImitableError(f"unknown {kind} {name!r}; {hint}")
+    return ImitableError(f"unknown {kind} {name!r}{place}; {hint}")
 
 
 def check_fields(owner: object, *rules: tuple[str, bool, str]) -> None:

@@ -21,7 +21,7 @@ from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
 from imitable.experiment import Measurement, Streams, gather, learn, one_thread, weigh
 from imitable.experts import Composition
-from imitable.files import UNREADABLE, read_arrays, write_arrays, write_json
+from imitable.files import UNREADABLE, check_writable, read_arrays, write_arrays, write_json
 from imitable.methods import Method
 from imitable.problem import pose
 from imitable.sampling import effective_sample_size
@@ -36,7 +36,7 @@ CONFIG, CURVE, POLICY, SCORES, SNAPSHOT, RESULT = (
     "snapshot.npz",
     "result.json",
 )
-MAKERS = ("demonstrations.py", "experts.py", "networks.py", "reinforcement.py", "tasks.py")
+MAKERS = ("arrays.py", "demonstrations.py", "experiment.py", "experts.py", "networks.py", "reinforcement.py", "tasks.py")
 CACHE = "IMITABLE_CACHE"
 """Environment variable: the folder where collected demonstrations are kept; ~/.cache/imitable where it is unset."""
 FILES = (CURVE, POLICY, SCORES, SNAPSHOT, RESULT)
@@ -52,6 +52,7 @@ class RunFolder:
         """Make the folder ready for a run with this configuration, or refuse to touch what is there."""
         if self.path.exists() and not self.path.is_dir():
             raise ImitableError(f"{self.path} is a file; give a folder for the run")
+        check_writable(self.path / CONFIG)
         if overwrite and resume:
             raise ImitableError("--overwrite and --resume exclude each other; give one of them")
         if not overwrite:
@@ -75,7 +76,7 @@ class RunFolder:
         ignored = {"versions"} if self.finished else set()  # going on in other versions would not give the same curve
         if changed := [name for name in config if name not in ignored and existing.get(name) != config[name]]:
             raise ImitableError(
-                f"{self.path} was started with {_differences(existing, config, changed)}; go on with the same settings, "
+                f"{self.path} was started with {', '.join(_differences(existing, config, changed))}; go on with the same settings, "
                 "or replace it (--overwrite, or another folder for a sweep)"
             )
 
@@ -158,17 +159,16 @@ def _read_json(path: Path) -> dict[str, Any] | None:
         raise ImitableError(f"{path} is damaged ({error}); give --overwrite to start the run anew") from error
 
 
-def _differences(existing: Mapping[str, Any], config: Mapping[str, Any], changed: list[str]) -> str:
+def _differences(existing: Mapping[str, Any], config: Mapping[str, Any], changed: list[str]) -> list[str]:
     """Only what differs, down to single numbers."""
     pieces = []
     for name in changed:
         old, new = existing.get(name), config[name]
         if isinstance(old, Mapping) and isinstance(new, Mapping):
-            inner = [key for key in new if old.get(key) != new[key]]
-            pieces += [f"{name}.{key} {old.get(key)!r} (now {new[key]!r})" for key in inner]
+            pieces += [f"{name}.{inner}" for inner in _differences(old, new, [key for key in new if old.get(key) != new[key]])]
         else:
             pieces.append(f"{name} {old!r} (now {new!r})")
-    return ", ".join(pieces)
+    return pieces
 
 
 def configuration(
@@ -177,7 +177,7 @@ def configuration(
     """Everything a run's numbers depend on."""
     if demos and composition != "paper":
         raise ImitableError(f"composition {composition!r} mixes the task's own demonstrations; leave it out when you give {demos}")
-    own = {"composition": composition, "cast": describe(task.cast)}
+    own = {"composition": composition, "cast": describe(task.cast), "sha256 of demonstrators": _own_files()}
     source = {"sha256 of demonstrations": sha256(demos.read_bytes()).hexdigest()} if demos else own
     parts = {"target": describe(task.target), "settings": describe(task.settings), "learner": describe(method.learner(task.learner))}
     return {"task": task.name, "method": method.name, "seed": seed, **source, **parts, "versions": versions()}

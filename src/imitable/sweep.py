@@ -13,6 +13,7 @@ import numpy as np
 
 from imitable.arrays import Array, Generator
 from imitable.errors import ImitableError
+from imitable.files import check_writable
 from imitable.runs import RunFolder
 
 LOG = "log.txt"
@@ -98,6 +99,7 @@ def sweep(
 
 
 def _start(cell: Cell, options: Sequence[str]) -> "subprocess.Popen[bytes]":
+    check_writable(cell.folder / LOG)
     cell.folder.mkdir(parents=True, exist_ok=True)
     resuming = ["--resume"] if RunFolder(cell.folder).config() is not None else []
     command = [sys.executable, "-m", "imitable", "run", cell.task, "--method", cell.method, "--seed", str(cell.seed)]

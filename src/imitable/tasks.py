@@ -145,8 +145,8 @@ def adjusted(task: Task, assignments: Sequence[str]) -> Task:
         owners = {"settings": task.settings, "learner": task.learner}
         owner = next((name for name, value in owners.items() if path.split(".")[0] in _fields(value)), None)
         if owner is None:
-            known = [name for value in owners.values() for name in _fields(value)]
-            raise unknown_name("setting", path, known)
+            known = [name for value in (*owners.values(), inner) for name in _fields(value)]
+            raise unknown_name("setting", path, known, place=f" of {task.name} with {type(task.learner).__name__}")
         task = dataclasses.replace(task, **{owner: _assigned(owners[owner], path.split("."), text)})
     return task
 
@@ -167,7 +167,14 @@ def _assigned(value: Any, path: list[str], text: str) -> Any:
     if rest:
         return dataclasses.replace(value, **{name: _assigned(old, rest, text)})
     try:
-        new = tuple(int(part) for part in text.split(",")) if isinstance(old, tuple) else type(old)(text)
-    except (TypeError, ValueError):
+        new = _read(text, old)
+    except (KeyError, TypeError, ValueError):
         raise ImitableError(f"{name}={text!r} is not a {type(old).__name__}; it is now {old!r}") from None
     return dataclasses.replace(value, **{name: new})
+
+
+def _read(text: str, old: Any) -> Any:
+    """The text as a value of the old one's type."""
+    if isinstance(old, bool):
+        return {"true": True, "false": False}[text.lower()]
+    return tuple(int(part) for part in text.split(",")) if isinstance(old, tuple) else type(old)(text)

@@ -154,14 +154,13 @@ class Sail:
         else:
             student.restore(resume)
             restore_generator(rng, resume["rng"])
-        states = student.policy.inputs(problem.demonstrations.states)
-        rows = problem.demonstrations.transition_rows
+        arrivals = student.policy.inputs(problem.demonstrations.states[problem.demonstrations.transition_rows + 1])
         while student.done < self.iterations:
             experience = self.visit(target, student.policy, rng=rng)
-            visited = student.policy.inputs(experience.next_observations.reshape(-1, states.shape[1]))
-            rewards = self.rewards(student, states[rows[sampler.pick(len(visited), rng)]], visited).reshape(experience.terminated.shape)
+            visited = student.policy.inputs(flat_transitions(experience)[1])
+            rewards = self.rewards(student, arrivals[sampler.pick(len(visited), rng)], visited).reshape(experience.terminated.shape)
             for _ in range(self.critic_steps):
-                shown = states[rows[sampler.pick(self.critic_batch, rng)]]
+                shown = arrivals[sampler.pick(self.critic_batch, rng)]
                 seen = visited[rng.integers(len(visited), size=self.critic_batch)]
                 share = rng.random((self.critic_batch, 1), np.float32)
                 mixed = share * shown + (1 - share) * seen
@@ -222,7 +221,7 @@ class Sail:
         for _ in range(self.pretraining_updates):
             seen = sampler.draw(self.minibatch, rng)[0]
             values = network.forward(student.policy.parameters, student.policy.inputs(seen))
-            slopes = (values[-1] - student.prior(problem, seen)) * np.float32(2 / self.minibatch)
+            slopes = (values[-1] - student.prior(problem, seen)) * np.float32(2 / values[-1].size)
             gradient = np.concatenate(
                 [network.backward(student.policy.parameters, values, slopes), np.zeros(network.widths[-1], np.float32)]
             )
@@ -255,7 +254,7 @@ class Sail:
     def improve(
         self, student: "Apprentice", problem: Problem, experience: Experience, rewards: Array, *, rng: Generator
     ) -> dict[str, float]:
-        """PPO towards the reward, held by the prior: |a_inv - mu|^2 + sum s^2 - 0.01 sum log s + gain_share * L_PPO."""
+        """PPO towards the reward, held by the prior: mean (a_inv - mu)^2 + sum s^2 - 0.01 sum log s + gain_share * L_PPO."""
         lessons = judge(experience, rewards, student.policy, student.value_network, student.value, discount=self.discount, decay=self.decay)
         inputs, actions, gains = lessons.inputs, lessons.actions, lessons.gains[:, None]
         likelihood = log_likelihood(actions, student.policy.mean(inputs), student.policy.log_spread)
@@ -277,7 +276,7 @@ class Sail:
         ratio = np.exp(log_likelihood(actions, values[-1], policy.log_spread) - likelihood)
         held = np.where(gains > 0, ratio > 1 + self.clip, ratio < 1 - self.clip)  # the clipped term is the smaller one
         pull = np.where(held, 0, -self.gain_share * gains * ratio).astype(np.float32) / len(inputs)
-        mean_slopes = pull * deviations / variance + (values[-1] - prior) * np.float32(2 / len(inputs))
+        mean_slopes = pull * deviations / variance + (values[-1] - prior) * np.float32(2 / prior.size)
         spread_slope = (pull * (deviations**2 / variance - 1)).sum(axis=0) + 2 * variance - np.float32(0.01)
         return np.concatenate([policy.network.backward(policy.parameters, values, mean_slopes.astype(np.float32)), spread_slope])
 
@@ -286,6 +285,11 @@ def log_likelihood(actions: Float32, means: Float32, log_spread: Float32) -> Flo
     """(N, 1) of actions under the Gaussian, up to a constant."""
     deviations = (actions - means) / np.exp(log_spread)
     return np.asarray(-(0.5 * deviations**2 + log_spread).sum(axis=1, keepdims=True))
+
+
+def shortened(gradient: Float32) -> Float32:
+    """At most 5 long."""
+    return gradient * np.float32(min(1.0, 5 / (float(np.linalg.norm(gradient)) + 1e-8)))
 
 
 @dataclass
@@ -325,17 +329,16 @@ class Apprentice:
 
     def move_policy(self, gradient: Float32) -> None:
         moved = np.concatenate([self.policy.parameters, self.policy.log_spread])
-        self.policy_memory.step(moved, gradient.astype(np.float32))
+        self.policy_memory.step(moved, shortened(gradient.astype(np.float32)))
         parameters, log_spread = np.split(moved, [self.policy.network.size])
         self.policy = replace(self.policy, parameters=parameters, log_spread=log_spread)
 
     def fit_value(self, inputs: Float32, goals: Float32) -> None:
-        """One step of least squares with a little weight decay, its gradient at most 5 long."""
+        """One step of least squares with a little weight decay."""
         values = self.value_network.forward(self.value, inputs)
         gradient = self.value_network.backward(self.value, values, (values[-1] - goals) * np.float32(2 / len(inputs)))
         gradient += np.float32(2e-3) * self.value
-        length = float(np.linalg.norm(gradient))
-        self.value_memory.step(self.value, gradient * np.float32(min(1.0, 5 / (length + 1e-8))))
+        self.value_memory.step(self.value, shortened(gradient))
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """Everything, for a snapshot."""

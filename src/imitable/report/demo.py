@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from imitable.demonstrations import SOURCES, Demonstrations
-from imitable.experiment import Streams
+from imitable.experiment import Streams, one_thread
 from imitable.methods import find_method
 from imitable.networks import Policy
 from imitable.problem import Tolerance
@@ -53,7 +53,8 @@ def demonstrate_package(folder: Path, *, seed: int, progress: Progress) -> Demo:
 def measured_drives(task: Task, folder: Path, *, seed: int) -> Demonstrations:
     """The episodes on which a finished run was measured, once more."""
     policy = Policy.load(folder / POLICY)
-    return demonstrate(task.target, policy, count=100, rng=Streams(seed).measuring()).trajectories
+    with one_thread():
+        return demonstrate(task.target, policy, count=100, rng=Streams(seed).measuring()).trajectories
 
 
 def _row(method: str, result: dict[str, Any], drives: Demonstrations) -> tuple[str, ...]:
