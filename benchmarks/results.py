@@ -183,9 +183,7 @@ def experts_table() -> list[str]:
     lines = ["| policy | seed kept | return by seed | steps | mean action | sampled |", "|---|---|---|---|---|---|"]
     for path in sorted((HERE.parent / "src" / "imitable" / "policies").glob("*.json")):
         record = json.loads(path.read_text())
-        by_seed = ", ".join(
-            f"{seed}: {value}" for seed, value in record.get("returns_by_seed", {record["seed"]: record["mean_return"]}).items()
-        )
+        by_seed = ", ".join(f"{seed}: {value}" for seed, value in record["returns_by_seed"].items())
         lines.append(
             f"| {path.stem} | {record['seed']} | {by_seed} | {record['steps']:,} | {record['mean_return']} | {record['sampled_return']} |"
         )

@@ -49,8 +49,8 @@ def _trained(body: str, name: str, target: Simulator, *, other: str, demonstrato
     )
 
 
-# The paper's sigma (50) and radii (0.1, 0.02 m) leave 7 % of the samples to the optimal demonstrations of its own mixture; these
-# were chosen with other seeds than the results use, see docs/results.md.
+# The paper's sigma (50) and the released radius (0.1 m) leave 7 % of the samples to the optimal demonstrations of the paper's own
+# mixture; these were chosen with other seeds than the results use, see docs/results.md.
 REACHER_SETTINGS = Settings(noise=0.001, sigma=7.0, radius=0.05, exploration=1000)
 REACHER_LEARNER = Gail(
     rounds=1200, discriminator_steps=2, trpo=Trpo(batch=1250, largest_divergence=0.02, value_passes=2), checkpoint_every=80
