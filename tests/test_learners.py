@@ -21,7 +21,7 @@ from imitable.learners.two_iwil import Classifier, risk_slopes
 from imitable.methods import METHODS
 from imitable.networks import Adam, Mlp, Policy
 from imitable.problem import Problem
-from imitable.reinforcement import flat_transitions
+from imitable.reinforcement import TransitionScaling, flat_transitions
 from imitable.replay import replay
 from imitable.sampling import TransitionSampler
 
@@ -226,16 +226,16 @@ def test_the_reported_action_error_is_a_mean_however_long_the_last_stretch(probl
 
 
 def adversary() -> Adversary:
-    return Adversary(Mlp((4, 6, 1)), np.zeros(4), np.ones(4))
+    return Adversary(Mlp((4, 6, 1)), TransitionScaling(np.zeros(4), np.ones(4)))
 
 
 def test_the_adversary_sees_the_state_and_its_change() -> None:
-    scaled = Adversary(Mlp((2, 1)), np.array([1.0, 0.0]), np.array([2.0, 0.5]))
+    scaled = Adversary(Mlp((2, 1)), TransitionScaling(np.array([1.0, 0.0]), np.array([2.0, 0.5])))
     assert scaled.inputs(np.array([[5.0]]), np.array([[6.0]])).tolist() == [[2.0, 2.0]]
 
 
 def test_the_reward_is_high_where_the_agent_looks_demonstrated() -> None:
-    judge = Adversary(Mlp((1, 1)), np.zeros(1), np.ones(1))
+    judge = Adversary(Mlp((1, 1)), TransitionScaling(np.zeros(1), np.ones(1)))
     rewards = judge.reward(np.array([1.0, 0.0], np.float32), np.array([[-50.0], [0.0], [50.0]], np.float32))
     assert rewards == pytest.approx([50.0, np.log(2), 0.0], abs=1e-6)
 
@@ -530,13 +530,13 @@ def test_sails_prior_learns_from_its_own_actions_what_the_inverse_dynamics_gets_
     sail, rng = dataclasses.replace(TINY_SAIL, refreshing_steps=300, rate=3e-3, minibatch=64, spread=0.5), np.random.default_rng(0)
     apprentice = sail.enrol(wrong, TransitionSampler(problem.demonstrations, np.ones(10)), rng=rng)
     states = problem.demonstrations.states[problem.demonstrations.transition_rows]
-    ahead = states + apprentice.foresight(apprentice.policy.inputs(states)) * apprentice.change_scale + apprentice.change_centre
+    changes = apprentice.foresight(apprentice.policy.inputs(states))
+    ahead = states + changes * apprentice.scaling.scale[4:] + apprentice.scaling.centre[4:]
     assert apprentice.prior(wrong, states) == pytest.approx(wrong.inverse_dynamics(states, ahead), abs=1e-6), "f_id until told otherwise"
     experience = sail.visit(problem.target, apprentice.policy, rng=rng)
     sail.refresh(apprentice, wrong, experience, rng=rng)
     seen, following = flat_transitions(experience)
-    inputs = np.concatenate([apprentice.policy.inputs(seen), apprentice.scaled_changes(seen, following)], axis=1)
-    learned_of_it = apprentice.remainder_network.forward(apprentice.remainder, inputs)[-1]
+    learned_of_it = apprentice.remainder_network.forward(apprentice.remainder, apprentice.scaling(seen, following))[-1]
     taken = np.clip(experience.actions.reshape(-1, 1), -1, 1)
 
     def error(actions: np.ndarray) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 
 from imitable.arrays import Array, Float32, Generator
 from imitable.errors import check_fields
-from imitable.reinforcement import Episodes, demonstrate, input_scaling
+from imitable.reinforcement import Episodes, TransitionScaling, demonstrate
 from imitable.simulators import Simulator
 
 
@@ -20,21 +20,17 @@ class InverseDynamics(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LearnedInverseDynamics:
-    """A fitted network with the fixed scales of its inputs, (s, s' - s)."""
+    """A fitted network and what it sees."""
 
     predict: Callable[[Float32], Float32]
-    centre: Array
-    """(2 * observation,)"""
-    scale: Array
-    """(2 * observation,)"""
+    scaling: TransitionScaling
     low: Array
     """(action,)"""
     high: Array
     """(action,)"""
 
     def __call__(self, observations: Array, next_observations: Array) -> Array:
-        inputs = np.concatenate([observations, next_observations - observations], axis=1)
-        actions = self.predict(((inputs - self.centre) / self.scale).astype(np.float32))
+        actions = self.predict(self.scaling(observations, next_observations))
         return np.asarray(np.clip(actions.astype(np.float64), self.low, self.high))
 
 
@@ -78,13 +74,12 @@ class InverseDynamicsFit:
 
         rows = exploration.trajectories.transition_rows
         before, after = exploration.trajectories.states[rows], exploration.trajectories.states[rows + 1]
-        inputs = np.concatenate([before, after - before], axis=1)
-        centre, scale = input_scaling(inputs)
-        network = ResidualNet(inputs.shape[1], exploration.actions.shape[1])
+        scaling = TransitionScaling.of(before, after)
+        network = ResidualNet(2 * before.shape[1], exploration.actions.shape[1])
         initialise(network, rng)
         regress(
             network,
-            ((inputs - centre) / scale).astype(np.float32),
+            scaling(before, after),
             exploration.actions.astype(np.float32),
             updates=max(1, self.epochs * len(rows) // self.batch),
             batch=self.batch,
@@ -92,4 +87,4 @@ class InverseDynamicsFit:
             rng=rng,
             watch=watch,
         )
-        return LearnedInverseDynamics(network.predict, centre, scale, target.action_low, target.action_high)
+        return LearnedInverseDynamics(network.predict, scaling, target.action_low, target.action_high)

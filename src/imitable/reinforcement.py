@@ -327,6 +327,25 @@ def input_scaling(observations: Array) -> tuple[Array, Array]:
     return flat.mean(axis=0), np.where(spread > 1e-8, spread, 1.0)
 
 
+@dataclass(frozen=True, eq=False)
+class TransitionScaling:
+    """What networks see of a transition: (s, s' - s), centred and scaled by fixed numbers."""
+
+    centre: Array
+    """(2 * observation,)"""
+    scale: Array
+    """(2 * observation,)"""
+
+    @classmethod
+    def of(cls, states: Array, following: Array) -> "TransitionScaling":
+        """That gives these transitions mean 0 and spread 1."""
+        return cls(*input_scaling(np.concatenate([states, following - states], axis=1)))
+
+    def __call__(self, states: Array, following: Array) -> Float32:
+        """(N, 2 * observation)"""
+        return ((np.concatenate([states, following - states], axis=1) - self.centre) / self.scale).astype(np.float32)
+
+
 @dataclass(frozen=True)
 class Student:
     """An agent between two rounds of training."""

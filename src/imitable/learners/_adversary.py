@@ -7,6 +7,7 @@ import numpy as np
 
 from imitable.arrays import Array, Float32
 from imitable.networks import Adam, Mlp
+from imitable.reinforcement import TransitionScaling
 
 AGENT, DEMONSTRATED = 1.0, 0.0
 """What a transition is claimed to be."""
@@ -30,17 +31,10 @@ class Claim:
 
 @dataclass(frozen=True)
 class Adversary:
-    """A network on (s, s' - s), scaled by fixed numbers; its logit is high where a transition looks like the agent's."""
+    """A network on scaled transitions; its logit is high where one looks like the agent's."""
 
     network: Mlp
-    centre: Array
-    """(2 * observation,)"""
-    scale: Array
-    """(2 * observation,)"""
-
-    def inputs(self, observations: Array, next_observations: Array) -> Float32:
-        joined = np.concatenate([observations, next_observations - observations], axis=1)
-        return ((joined - self.centre) / self.scale).astype(np.float32)
+    inputs: TransitionScaling
 
     def reward(self, parameters: Float32, inputs: Float32) -> Array:
         """(N,) -log D(s, s'), at least 0 and large where the agent looks demonstrated."""

@@ -11,7 +11,7 @@ from imitable.learners._adversary import AGENT, DEMONSTRATED, Adversary, Claim
 from imitable.learners.base import Checkpoint
 from imitable.networks import Adam, Mlp
 from imitable.problem import Problem
-from imitable.reinforcement import Trpo, flat_transitions, input_scaling
+from imitable.reinforcement import TransitionScaling, Trpo, flat_transitions, input_scaling
 from imitable.sampling import TransitionSampler
 
 Claims = Callable[[Float32, Float32, Generator], Sequence[Claim]]
@@ -66,10 +66,10 @@ class Gail:
         seen, next_seen = sampler.draw(10_000, rng)
         centre, scale = input_scaling(seen)
         agent = self.trpo.start(target, centre=centre, scale=scale, rng=rng)
-        judge_centre, judge_scale = input_scaling(np.concatenate([seen, next_seen - seen], axis=1))
+        scaling = TransitionScaling.of(seen, next_seen)
         if resume is not None:
-            judge_centre, judge_scale = resume["judge centre"], resume["judge scale"]
-        adversary = Adversary(Mlp((2 * seen.shape[1], *self.discriminator_hidden, 1)), centre=judge_centre, scale=judge_scale)
+            scaling = TransitionScaling(resume["judge centre"], resume["judge scale"])
+        adversary = Adversary(Mlp((2 * seen.shape[1], *self.discriminator_hidden, 1)), scaling)
         rows = problem.demonstrations.transition_rows
         shown = adversary.inputs(problem.demonstrations.states[rows], problem.demonstrations.states[rows + 1])
         judge = adversary.network.initial(rng)
@@ -93,7 +93,7 @@ class Gail:
             steps, done, diverged = steps + experience.steps, done + 1, diverged + experience.diverged
             if done % self.checkpoint_every == 0 or done == self.rounds:
                 snapshot = agent.arrays() | memory.arrays("judge") | {"judge": judge.copy(), "rng": generator_state(rng)}
-                snapshot |= {"judge centre": judge_centre, "judge scale": judge_scale, **(keep or {})}
+                snapshot |= {"judge centre": scaling.centre, "judge scale": scaling.scale, **(keep or {})}
                 snapshot |= {"done": np.array(done), "steps": np.array(steps), "diverged": np.array(diverged)}
                 diagnostics["reward"] = float(rewards.mean())
                 yield Checkpoint(agent.policy, steps, done / self.rounds, snapshot, diagnostics, diverged)

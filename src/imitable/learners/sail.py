@@ -16,7 +16,7 @@ from imitable.errors import check_fields
 from imitable.learners.base import Checkpoint
 from imitable.networks import Adam, Mlp, Policy
 from imitable.problem import Problem
-from imitable.reinforcement import Experience, batch_agents, flat_transitions, input_scaling, judge, roll_out
+from imitable.reinforcement import Experience, TransitionScaling, batch_agents, flat_transitions, judge, roll_out
 from imitable.sampling import TransitionSampler
 from imitable.simulators import Simulator
 
@@ -181,8 +181,8 @@ class Sail:
         """Untrained networks, whose inputs are scaled by what is sampled."""
         target, width, controls = problem.target, problem.demonstrations.width, len(problem.target.action_low)
         states, following = sampler.draw(10_000, rng)
-        centre, scale = input_scaling(states)
-        change_centre, change_scale = input_scaling(following - states)
+        scaling = TransitionScaling.of(states, following)
+        (centre, _), (scale, _) = np.split(scaling.centre, 2), np.split(scaling.scale, 2)
         network = Mlp((width, *self.policy_hidden, controls))
         low, high = target.action_low, target.action_high
         policy = Policy.fresh(network, centre=centre, scale=scale, low=low, high=high, spread=self.spread, rng=rng)
@@ -204,8 +204,7 @@ class Sail:
             remainder_network=remainder_network,
             remainder=remainder,
             remainder_memory=Adam.fresh(remainder_network.size, rate=self.rate),
-            change_centre=change_centre,
-            change_scale=change_scale,
+            scaling=scaling,
         )
 
     def prepare(self, student: "Apprentice", problem: Problem, sampler: TransitionSampler, *, rng: Generator) -> None:
@@ -214,7 +213,7 @@ class Sail:
         for update in range(self.foresight_updates):
             memory.rate = self.rate * 0.5 ** (4 * update // self.foresight_updates)
             states, following = sampler.draw(self.minibatch, rng)
-            inputs, goals = student.policy.inputs(states), student.scaled_changes(states, following)
+            inputs, goals = map(np.ascontiguousarray, np.split(student.scaling(states, following), 2, axis=1))
             noise = rng.standard_normal((self.minibatch, self.foresight_latent), np.float32)
             memory.step(student.foresight.parameters, student.foresight.gradient(inputs, goals, noise, beta=self.beta))
         network = student.policy.network
@@ -241,7 +240,7 @@ class Sail:
     def refresh(self, student: "Apprentice", problem: Problem, experience: Experience, *, rng: Generator) -> None:
         """Least squares of what f_id leaves of the actions that the agent itself took."""
         states, following = flat_transitions(experience)
-        inputs = np.concatenate([student.policy.inputs(states), student.scaled_changes(states, following)], axis=1)
+        inputs = student.scaling(states, following)
         actions = experience.actions.reshape(len(states), -1).clip(problem.target.action_low, problem.target.action_high)
         leftovers = (actions - problem.inverse_dynamics(states, following)).astype(np.float32)
         network = student.remainder_network
@@ -308,21 +307,17 @@ class Apprentice:
     remainder_network: Mlp
     remainder: Float32
     remainder_memory: Adam
-    change_centre: Array
-    change_scale: Array
+    scaling: TransitionScaling
     done: int = 0
     steps: int = 0
     diverged: int = 0
-
-    def scaled_changes(self, states: Array, following: Array) -> Float32:
-        """(N, observation) of one step."""
-        return ((following - states - self.change_centre) / self.change_scale).astype(np.float32)
 
     def prior(self, problem: Problem, observations: Array) -> Float32:
         """(N, action) what takes the target where a demonstrator would go next, by f_id and by what the agent has learned of it."""
         inputs = self.policy.inputs(observations)
         changes = self.foresight(inputs)
-        ahead = observations + changes * self.change_scale + self.change_centre
+        (_, centre), (_, scale) = np.split(self.scaling.centre, 2), np.split(self.scaling.scale, 2)
+        ahead = observations + changes * scale + centre
         leftovers = self.remainder_network.forward(self.remainder, np.concatenate([inputs, changes], axis=1))[-1]
         actions = problem.inverse_dynamics(observations, ahead) + leftovers
         return np.asarray(actions.clip(problem.target.action_low, problem.target.action_high), np.float32)
@@ -344,7 +339,7 @@ class Apprentice:
         """Everything, for a snapshot."""
         learned: dict[str, np.ndarray[Any, Any]] = {"policy": self.policy.parameters.copy(), "spread": self.policy.log_spread.copy()}
         learned |= {"centre": self.policy.centre, "scale": self.policy.scale, "value": self.value.copy(), "critic": self.critic.copy()}
-        learned |= {"remainder": self.remainder.copy(), "change centre": self.change_centre, "change scale": self.change_scale}
+        learned |= {"remainder": self.remainder.copy(), "transition centre": self.scaling.centre, "transition scale": self.scaling.scale}
         memories = self.policy_memory.arrays("policy") | self.value_memory.arrays("value") | self.critic_memory.arrays("critic")
         memories |= self.remainder_memory.arrays("remainder")
         counts = {name: np.array(getattr(self, name)) for name in ("done", "steps", "diverged")}
@@ -365,5 +360,5 @@ class Apprentice:
         self.value_memory = self.value_memory.restored("value", snapshot)
         self.critic_memory = self.critic_memory.restored("critic", snapshot)
         self.remainder, self.remainder_memory = snapshot["remainder"].copy(), self.remainder_memory.restored("remainder", snapshot)
-        self.change_centre, self.change_scale = snapshot["change centre"], snapshot["change scale"]
+        self.scaling = TransitionScaling(snapshot["transition centre"], snapshot["transition scale"])
         self.done, self.steps, self.diverged = (int(snapshot[name]) for name in ("done", "steps", "diverged"))

@@ -13,7 +13,7 @@ from imitable.learners.base import Checkpoint
 from imitable.learners.gail import Gail
 from imitable.networks import Adam, Mlp
 from imitable.problem import Problem
-from imitable.reinforcement import input_scaling
+from imitable.reinforcement import TransitionScaling
 from imitable.sampling import TransitionSampler
 
 
@@ -115,9 +115,7 @@ class TwoIwil:
         labels = draw_labels(demonstrations, given, share=self.labelled_share, rng=rng)
         rows = demonstrations.transition_rows
         states, following = demonstrations.states[rows], demonstrations.states[rows + 1]
-        joined = np.concatenate([states, following - states], axis=1)
-        centre, scale = input_scaling(joined)
-        inputs = ((joined - centre) / scale).astype(np.float32)
+        inputs = TransitionScaling.of(states, following)(states, following)
         confidences = self.classifier.fit(inputs, labels, rng=rng)(inputs)
         confidences[labels.labelled] = labels.confidences
         return confidences
