@@ -238,6 +238,9 @@ def test_the_reward_is_high_where_the_agent_looks_demonstrated() -> None:
     judge = Adversary(Mlp((1, 1)), TransitionScaling(np.zeros(1), np.ones(1)))
     rewards = judge.reward(np.array([1.0, 0.0], np.float32), np.array([[-50.0], [0.0], [50.0]], np.float32))
     assert rewards == pytest.approx([50.0, np.log(2), 0.0], abs=1e-6)
+    sure = dataclasses.replace(judge, fading=False)
+    rewards = sure.reward(np.array([1.0, 0.0], np.float32), np.array([[-50.0], [0.0], [50.0]], np.float32))
+    assert rewards == pytest.approx([50.0, 0.0, -50.0], abs=1e-6)
 
 
 def test_an_update_follows_the_gradient_of_the_cross_entropy() -> None:

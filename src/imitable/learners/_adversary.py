@@ -35,11 +35,12 @@ class Adversary:
 
     network: Mlp
     inputs: TransitionScaling
+    fading: bool = True
 
     def reward(self, parameters: Float32, inputs: Float32) -> Array:
-        """(N,) -log D(s, s'), at least 0 and large where the agent looks demonstrated."""
-        logits_agent_is_high = self.network.forward(parameters, inputs)[-1][:, 0]
-        return np.logaddexp(0.0, -logits_agent_is_high.astype(np.float64))
+        """(N,) large where the agent looks demonstrated: -log D(s, s'), or log(1 - D) - log D if it is not to fade."""
+        logits_agent_is_high = self.network.forward(parameters, inputs)[-1][:, 0].astype(np.float64)
+        return np.logaddexp(0.0, -logits_agent_is_high) if self.fading else -logits_agent_is_high
 
     def update(self, parameters: Float32, memory: Adam, claims: Sequence[Claim]) -> dict[str, float]:
         """One full-batch step, in place, down the sum of the claims' weighted mean cross-entropies."""

@@ -26,6 +26,9 @@ class Gail:
     discriminator_rate: float = 1e-3  # Adam
     discriminator_steps: int = 1  # full-batch steps per round
     discriminator_hidden: tuple[int, ...] = (100, 100)
+    fading: bool = True
+    """The reward -log D, as released, is never negative, but fades to 0 once the discriminator is sure, and then nothing is learned.
+    False: log(1 - D) - log D, for agents that cannot end an episode early to escape it."""
     annealed: float = 0.1  # share of the KL bound and of the discriminator's rate that is left at the end
     trpo: Trpo = field(default_factory=Trpo)
     checkpoint_every: int = 20  # rounds
@@ -69,7 +72,7 @@ class Gail:
         scaling = TransitionScaling.of(seen, next_seen)
         if resume is not None:
             scaling = TransitionScaling(resume["judge centre"], resume["judge scale"])
-        adversary = Adversary(Mlp((2 * seen.shape[1], *self.discriminator_hidden, 1)), scaling)
+        adversary = Adversary(Mlp((2 * seen.shape[1], *self.discriminator_hidden, 1)), scaling, fading=self.fading)
         rows = problem.demonstrations.transition_rows
         shown = adversary.inputs(problem.demonstrations.states[rows], problem.demonstrations.states[rows + 1])
         judge = adversary.network.initial(rng)
