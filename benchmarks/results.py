@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from imitable.arrays import one_thread
 from imitable.evaluation import evaluate
-from imitable.experiment import Streams, one_thread
+from imitable.experiment import Streams
 from imitable.networks import Policy
 from imitable.report.figures import draw_curves
 from imitable.runs import POLICY, RunFolder

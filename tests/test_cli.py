@@ -52,7 +52,8 @@ def imitable(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 def process(*arguments: object, **options) -> "subprocess.Popen[str]":
     """The same in a process of its own."""
     command = [sys.executable, "-m", "imitable", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+    heed = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)}  # ignored signals are inherited
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **heed, **options)
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from imitable.simulators.gymnasium import register as _register
 
 if TYPE_CHECKING:
+    from imitable.arrays import one_thread as one_thread
     from imitable.demonstrations import Demonstrations as Demonstrations, Mixture as Mixture, join as join, mix as mix
     from imitable.errors import ImitableError as ImitableError
     from imitable.evaluation import evaluate as evaluate
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 _HOME = {
     name: module
     for module, names in {
+        "arrays": "one_thread",
         "demonstrations": "Demonstrations Mixture join mix",
         "errors": "ImitableError",
         "evaluation": "evaluate",

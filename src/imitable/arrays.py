@@ -1,7 +1,8 @@
-"""The array types every stage speaks."""
+"""The array types every stage speaks, and how many threads compute with them."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ Booleans = NDArray[np.bool_]
 Snapshot = Mapping[str, np.ndarray[Any, Any]]
 """Named arrays from which work goes on exactly as if it had never stopped."""
 
-__all__ = ["Array", "Booleans", "Float32", "Generator", "Integers", "Snapshot", "generator_state", "restore_generator"]
+__all__ = ["Array", "Booleans", "Float32", "Generator", "Integers", "Snapshot", "generator_state", "one_thread", "restore_generator"]
 
 
 def generator_state(rng: Generator) -> np.ndarray[Any, Any]:
@@ -27,3 +28,18 @@ def generator_state(rng: Generator) -> np.ndarray[Any, Any]:
 def restore_generator(rng: Generator, state: np.ndarray[Any, Any]) -> None:
     """Put a generator back where `generator_state` found it."""
     rng.bit_generator.state = json.loads(state.tobytes())
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread for linear algebra: at these sizes two cost more than they bring, and they round differently."""
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        torch.set_num_threads(before)

@@ -80,8 +80,9 @@ def score(
     changes: Changes = (),
 ) -> None:
     """Score every demonstration: feasibility on the task's target, optimality, and their product."""
+    from imitable.arrays import one_thread
     from imitable.demonstrations import Demonstrations
-    from imitable.experiment import Streams, one_thread
+    from imitable.experiment import Streams
     from imitable.files import check_writable
     from imitable.problem import pose
     from imitable.report.figures import draw_scores
@@ -111,7 +112,7 @@ def run(
     output: Output,
     seed: Seed = 0,
     demos: Demos = None,
-    composition: Literal["paper", "released"] = "paper",
+    composition: Annotated[Literal["paper", "released"], arg(help="shares of the paper, or of its released scripts")] = "paper",
     changes: Changes = (),
     overwrite: Annotated[bool, arg(help="replace a run that is there")] = False,
     resume: Annotated[bool, arg(help="go on with a run that is there")] = False,
@@ -142,8 +143,9 @@ def run(
 @app.command
 def evaluate(folder: Positional[Annotated[Path, arg(help="a run's folder")]], *, episodes: int = 100, seed: Seed = 1_000_000) -> None:
     """Measure a run's policy again, on other starts."""
+    from imitable.arrays import one_thread
     from imitable.evaluation import evaluate
-    from imitable.experiment import Streams, one_thread
+    from imitable.experiment import Streams
     from imitable.networks import Policy
     from imitable.runs import POLICY, RunFolder
     from imitable.tasks import find_task
@@ -223,7 +225,7 @@ def expert(
     seeds: Annotated[str, arg(help="of the optimal policy: the best of these on held-out starts is kept")] = "0-1",
 ) -> None:
     """Train the policies that demonstrate for a task's target: an optimal one, and one after ten rounds."""
-    from imitable.experiment import one_thread
+    from imitable.arrays import one_thread
     from imitable.experts import train_and_keep
     from imitable.sweep import parse_seeds
     from imitable.tasks import PUPILS

@@ -1,13 +1,11 @@
 """Run the method once, from a pile of demonstrations to a measured policy: one cell of a results table."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from imitable.arrays import Array, Generator, Snapshot
+from imitable.arrays import Array, Generator, Snapshot, one_thread
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError, check_fields
 from imitable.evaluation import evaluate
@@ -43,20 +41,6 @@ class Result:
     def mean_return(self) -> float:
         """Of the last policy: no picking of the best one on the way."""
         return float(self.curve[-1].returns.mean())
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """One thread for linear algebra: at these sizes two cost more than they bring, and they round differently."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with threadpool_limits(1):
-            yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @one_thread()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from imitable.arrays import Array, Generator
+from imitable.arrays import Array, Generator, one_thread
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError, check_fields
 from imitable.inverse_dynamics import InverseDynamics, InverseDynamicsFit, explore
@@ -64,6 +64,7 @@ class Problem:
     """How many simulations broke down and were ended, in exploration and replay."""
 
 
+@one_thread()
 def pose(
     demonstrations: Demonstrations,
     target: Simulator,

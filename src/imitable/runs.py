@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from imitable.arrays import Array, Snapshot
+from imitable.arrays import Array, Snapshot, one_thread
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
-from imitable.experiment import Measurement, Streams, gather, learn, one_thread, weigh
+from imitable.experiment import Measurement, Streams, gather, learn, weigh
 from imitable.experts import Composition
 from imitable.files import UNREADABLE, check_writable, read_arrays, write_arrays, write_json
 from imitable.methods import Method
@@ -73,6 +73,10 @@ class RunFolder:
     def check(self, config: Mapping[str, Any]) -> None:
         """Refuse a run that was made with other settings."""
         existing = self.config() or config
+        given = "sha256 of demonstrations"
+        if (given in existing) != (given in config):
+            was, now = ("a file of demonstrations", "none") if given in existing else ("the task's own demonstrations", "a file of them")
+            raise ImitableError(f"{self.path} was started with {was} and is now given {now}; give the same --demos, or --overwrite")
         ignored = {"versions"} if self.finished else set()  # going on in other versions would not give the same curve
         if changed := [name for name in config if name not in ignored and existing.get(name) != config[name]]:
             raise ImitableError(

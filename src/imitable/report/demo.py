@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from imitable.arrays import one_thread
 from imitable.demonstrations import SOURCES, Demonstrations
-from imitable.experiment import Streams, one_thread
+from imitable.experiment import Streams
 from imitable.methods import find_method
 from imitable.networks import Policy
 from imitable.problem import Tolerance
