@@ -462,7 +462,7 @@ def test_sails_policy_slope_is_that_of_its_loss() -> None:
         means = network.forward(parameters, inputs)[-1]
         ratio = np.exp(log_likelihood(actions, means, log_spread) - likelihood)
         gained = np.minimum(ratio * gains, np.clip(ratio, 0.8, 1.2) * gains).mean()
-        held = np.square(prior - means).mean()
+        held = np.square(prior - means).sum(axis=1).mean()
         return float(held + np.exp(2 * log_spread).sum() - 0.01 * log_spread.sum() - 0.7 * gained)
 
     theta = np.concatenate([policy.parameters, policy.log_spread]).astype(np.float64)

@@ -220,7 +220,7 @@ class Sail:
         for _ in range(self.pretraining_updates):
             seen = sampler.draw(self.minibatch, rng)[0]
             values = network.forward(student.policy.parameters, student.policy.inputs(seen))
-            slopes = (values[-1] - student.prior(problem, seen)) * np.float32(2 / values[-1].size)
+            slopes = (values[-1] - student.prior(problem, seen)) * np.float32(2 / self.minibatch)
             gradient = np.concatenate(
                 [network.backward(student.policy.parameters, values, slopes), np.zeros(network.widths[-1], np.float32)]
             )
@@ -253,7 +253,7 @@ class Sail:
     def improve(
         self, student: "Apprentice", problem: Problem, experience: Experience, rewards: Array, *, rng: Generator
     ) -> dict[str, float]:
-        """PPO towards the reward, held by the prior: mean (a_inv - mu)^2 + sum s^2 - 0.01 sum log s + gain_share * L_PPO."""
+        """PPO towards the reward, held by the prior: mean |a_inv - mu|^2 + sum s^2 - 0.01 sum log s + gain_share * L_PPO."""
         lessons = judge(experience, rewards, student.policy, student.value_network, student.value, discount=self.discount, decay=self.decay)
         inputs, actions, gains = lessons.inputs, lessons.actions, lessons.gains[:, None]
         likelihood = log_likelihood(actions, student.policy.mean(inputs), student.policy.log_spread)
@@ -275,7 +275,7 @@ class Sail:
         ratio = np.exp(log_likelihood(actions, values[-1], policy.log_spread) - likelihood)
         held = np.where(gains > 0, ratio > 1 + self.clip, ratio < 1 - self.clip)  # the clipped term is the smaller one
         pull = np.where(held, 0, -self.gain_share * gains * ratio).astype(np.float32) / len(inputs)
-        mean_slopes = pull * deviations / variance + (values[-1] - prior) * np.float32(2 / prior.size)
+        mean_slopes = pull * deviations / variance + (values[-1] - prior) * np.float32(2 / len(inputs))
         spread_slope = (pull * (deviations**2 / variance - 1)).sum(axis=0) + 2 * variance - np.float32(0.01)
         return np.concatenate([policy.network.backward(policy.parameters, values, mean_slopes.astype(np.float32)), spread_slope])
 
