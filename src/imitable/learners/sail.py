@@ -102,7 +102,7 @@ class Sail:
     critic_batch: int = 256
     penalty: float = 1.0
     reward_scale: float = 0.1
-    refreshing_steps: int = 100  # per iteration, in which the action prior learns from what the agent did
+    refreshing_steps: int = 100  # per frozen iteration, in which the action prior learns from what the agent did
     rate: float = 3e-4  # Adam, everywhere
     discount: float = 0.99
     decay: float = 0.95
@@ -166,7 +166,9 @@ class Sail:
                 mixed = share * shown + (1 - share) * seen
                 gradient = critic_gradient(student.critic_network, student.critic, shown, seen, mixed, penalty=self.penalty)
                 student.critic_memory.step(student.critic, gradient)
-            self.refresh(student, problem, experience, rng=rng)
+            if student.done < self.frozen:
+                # Later the agent would teach the prior its own mistakes, which the prior would teach it back.
+                self.refresh(student, problem, experience, rng=rng)
             diagnostics = self.improve(student, problem, experience, rewards, rng=rng)
             student.steps += experience.steps
             student.done += 1
