@@ -47,6 +47,16 @@ def test_the_cast_of_every_task_plays_its_part(name: str) -> None:
     assert other.mean() > at_least
 
 
+def test_a_hundred_reacher_episodes_measure_a_policy_well() -> None:
+    cast, rng = TASKS["reacher/clockwise"].cast, np.random.default_rng(0)
+    batches = [
+        evaluate(lambda seen: cast.optimal(seen, rng), cast.target, episodes=100, rng=np.random.default_rng(seed)).returns
+        for seed in range(20)
+    ]
+    assert np.mean([returns.std() for returns in batches]) / 10 > 4, "as if goals were drawn one by one"
+    assert np.std([returns.mean() for returns in batches]) < 1
+
+
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] if task.target.horizon > 500 else []) for name, task in TASKS.items()]
 )

@@ -21,7 +21,7 @@ from imitable.learners.two_iwil import Classifier, risk_slopes
 from imitable.methods import METHODS
 from imitable.networks import Adam, Mlp, Policy
 from imitable.problem import Problem
-from imitable.reinforcement import TransitionScaling, flat_transitions
+from imitable.reinforcement import TransitionScaling, flat_transitions, sample_batch
 from imitable.replay import replay
 from imitable.sampling import TransitionSampler
 
@@ -536,7 +536,7 @@ def test_sails_prior_learns_from_its_own_actions_what_the_inverse_dynamics_gets_
     changes = apprentice.foresight(apprentice.policy.inputs(states))
     ahead = states + changes * apprentice.scaling.scale[4:] + apprentice.scaling.centre[4:]
     assert apprentice.prior(wrong, states) == pytest.approx(wrong.inverse_dynamics(states, ahead), abs=1e-6), "f_id until told otherwise"
-    experience = sail.visit(problem.target, apprentice.policy, rng=rng)
+    experience = sample_batch(problem.target, apprentice.policy, batch=sail.batch, rng=rng)
     sail.refresh(apprentice, wrong, experience, rng=rng)
     seen, following = flat_transitions(experience)
     learned_of_it = apprentice.remainder_network.forward(apprentice.remainder, apprentice.scaling(seen, following))[-1]

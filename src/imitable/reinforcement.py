@@ -179,6 +179,12 @@ class Agent:
         return Agent(policy, snapshot["critic"], self.critic_memory.restored("critic", snapshot))
 
 
+def sample_batch(simulator: Simulator, policy: Policy, *, batch: int, rng: Generator, reward: Reward | None = None) -> Experience:
+    """Pieces as long as an episode: shorter ones would lean on a value function that is still wrong."""
+    agents = batch_agents(batch, simulator)
+    return roll_out(simulator, lambda seen: policy.sample(seen, rng), agents=agents, steps=simulator.horizon, rng=rng, reward=reward)
+
+
 @dataclass(frozen=True)
 class Trpo:
     """Trust-region policy optimisation with generalised advantages; defaults as released but for docs/method.md's departures."""
@@ -221,15 +227,8 @@ class Trpo:
         return Agent(policy, critic.initial(rng), Adam.fresh(critic.size, rate=self.value_rate))
 
     def gather(self, simulator: Simulator, agent: Agent, *, rng: Generator, reward: Reward | None = None) -> Experience:
-        """A batch of pieces as long as an episode: shorter ones would lean on a value function that is still wrong."""
-        return roll_out(
-            simulator,
-            lambda observations: agent.policy.sample(observations, rng),
-            agents=batch_agents(self.batch, simulator),
-            steps=simulator.horizon,
-            rng=rng,
-            reward=reward,
-        )
+        """A batch under the agent's policy."""
+        return sample_batch(simulator, agent.policy, batch=self.batch, rng=rng, reward=reward)
 
     def improve(self, agent: Agent, experience: Experience, rewards: Array, *, rng: Generator) -> tuple[Agent, dict[str, float]]:
         """One TRPO step on the (time, agent) rewards and one fit of the value function."""

@@ -16,9 +16,8 @@ from imitable.errors import check_fields
 from imitable.learners.base import Checkpoint
 from imitable.networks import Adam, Mlp, Policy
 from imitable.problem import Problem
-from imitable.reinforcement import Experience, TransitionScaling, batch_agents, flat_transitions, judge, roll_out
+from imitable.reinforcement import Experience, TransitionScaling, flat_transitions, judge, sample_batch
 from imitable.sampling import TransitionSampler
-from imitable.simulators import Simulator
 
 
 @dataclass(frozen=True)
@@ -156,7 +155,7 @@ class Sail:
             restore_generator(rng, resume["rng"])
         arrivals = student.policy.inputs(problem.demonstrations.states[problem.demonstrations.transition_rows + 1])
         while student.done < self.iterations:
-            experience = self.visit(target, student.policy, rng=rng)
+            experience = sample_batch(target, student.policy, batch=self.batch, rng=rng)
             visited = student.policy.inputs(flat_transitions(experience)[1])
             rewards = self.rewards(student, arrivals[sampler.pick(len(visited), rng)], visited).reshape(experience.terminated.shape)
             for _ in range(self.critic_steps):
@@ -227,10 +226,6 @@ class Sail:
                 [network.backward(student.policy.parameters, values, slopes), np.zeros(network.widths[-1], np.float32)]
             )
             student.move_policy(gradient)
-
-    def visit(self, target: Simulator, policy: Policy, *, rng: Generator) -> Experience:
-        agents = batch_agents(self.batch, target)
-        return roll_out(target, lambda seen: policy.sample(seen, rng), agents=agents, steps=target.horizon, rng=rng)
 
     def rewards(self, student: "Apprentice", shown: Float32, visited: Float32) -> Array:
         """(N,) how much more demonstrated than the average demonstration the critic finds each visited state; nothing untrained."""
