@@ -13,7 +13,7 @@ from imitable.errors import ImitableError
 from imitable.evaluation import evaluate
 from imitable.experiment import run
 from imitable.learners import Checkpoint, Cloning, IcGail, Learner, Sail, TwoIwil
-from imitable.learners._adversary import AGENT, DEMONSTRATED, Adversary, Claim
+from imitable.learners._adversary import AGENT, DEMONSTRATED, Adversary, Claim, halfway
 from imitable.learners._labels import Labels, draw_labels
 from imitable.learners.cloning import recovered_actions
 from imitable.learners.sail import Foresight, critic_gradient, log_likelihood
@@ -238,9 +238,6 @@ def test_the_reward_is_high_where_the_agent_looks_demonstrated() -> None:
     judge = Adversary(Mlp((1, 1)), TransitionScaling(np.zeros(1), np.ones(1)))
     rewards = judge.reward(np.array([1.0, 0.0], np.float32), np.array([[-50.0], [0.0], [50.0]], np.float32))
     assert rewards == pytest.approx([50.0, np.log(2), 0.0], abs=1e-6)
-    sure = dataclasses.replace(judge, fading=False)
-    rewards = sure.reward(np.array([1.0, 0.0], np.float32), np.array([[-50.0], [0.0], [50.0]], np.float32))
-    assert rewards == pytest.approx([50.0, 0.0, -50.0], abs=1e-6)
 
 
 def test_an_update_follows_the_gradient_of_the_cross_entropy() -> None:
@@ -255,8 +252,24 @@ def test_an_update_follows_the_gradient_of_the_cross_entropy() -> None:
     numerical = [(loss(parameters + move) - loss(parameters - move)) / 2e-6 for move in 1e-6 * np.eye(len(parameters))]
     memory = Adam.fresh(judge.network.size, rate=0.0)
     claims = [Claim(each.astype(np.float32), label) for each, label in ((agent, AGENT), (demonstrated, DEMONSTRATED))]
-    judge.update(parameters.astype(np.float32), memory, claims)
+    judge.update(parameters.astype(np.float32), memory, claims, rng=rng)
     assert memory.first / 0.1 == pytest.approx(np.array(numerical), abs=1e-4)
+
+
+def test_a_penalty_holds_the_steepness_between_demonstrated_and_visited_near_one() -> None:
+    judge, rng = adversary(), np.random.default_rng(0)
+    agent, demonstrated = (rng.normal(size=(200, 4)).astype(np.float32) + shift for shift in (-1.0, 1.0))
+    steepness = {}
+    for penalty in (0.0, 5.0):
+        strict = dataclasses.replace(judge, penalty=penalty)
+        parameters, memory = judge.network.initial(np.random.default_rng(1)), Adam.fresh(judge.network.size, rate=0.02)
+        for _ in range(500):
+            strict.update(parameters, memory, [Claim(agent, AGENT), Claim(demonstrated, DEMONSTRATED)], rng=rng)
+        between = halfway(demonstrated, agent, rng)
+        values = judge.network.forward(parameters, between)
+        steepness[penalty] = np.linalg.norm(judge.network.input_gradients(parameters, values, np.ones((200, 1), np.float32)), axis=1)
+    assert np.median(steepness[0.0]) > 2
+    assert np.abs(steepness[5.0] - 1).mean() < 0.2
 
 
 def test_every_claim_counts_by_its_weights() -> None:
@@ -274,7 +287,7 @@ def test_every_claim_counts_by_its_weights() -> None:
     memory = Adam.fresh(judge.network.size, rate=0.0)
     one, other, last = (each.astype(np.float32) for each in (first, second, third))
     claims = [Claim(one, AGENT, 0.7), Claim(other, AGENT, weights.astype(np.float32)), Claim(last, DEMONSTRATED)]
-    judge.update(parameters.astype(np.float32), memory, claims)
+    judge.update(parameters.astype(np.float32), memory, claims, rng=rng)
     assert memory.first / 0.1 == pytest.approx(np.array(numerical), abs=1e-4)
 
 
@@ -283,7 +296,7 @@ def test_the_adversary_learns_to_tell_them_apart() -> None:
     agent, demonstrated = (rng.normal(size=(200, 4)).astype(np.float32) + shift for shift in (-1.0, 1.0))
     parameters, memory = judge.network.initial(rng), Adam.fresh(judge.network.size, rate=0.02)
     for _ in range(100):
-        diagnostics = judge.update(parameters, memory, [Claim(agent, AGENT), Claim(demonstrated, DEMONSTRATED)])
+        diagnostics = judge.update(parameters, memory, [Claim(agent, AGENT), Claim(demonstrated, DEMONSTRATED)], rng=rng)
     assert diagnostics["agent recognised"] > 0.9
     assert diagnostics["demonstrations recognised"] > 0.9
     assert judge.reward(parameters, demonstrated).mean() > judge.reward(parameters, agent).mean() + 1
@@ -480,9 +493,9 @@ def claims_of(learner: Learner, problem: Problem, confidences: np.ndarray, monke
     told: list[list[Claim]] = []
     update = Adversary.update
 
-    def listen(self: Adversary, parameters: np.ndarray, memory: Adam, claims: list[Claim]) -> dict[str, float]:
+    def listen(self: Adversary, parameters: np.ndarray, memory: Adam, claims: list[Claim], *, rng: np.random.Generator) -> dict[str, float]:
         told.append(list(claims))
-        return update(self, parameters, memory, claims)
+        return update(self, parameters, memory, claims, rng=rng)
 
     monkeypatch.setattr(Adversary, "update", listen)
     learned(learner, problem, confidences)

@@ -64,6 +64,21 @@ def test_tangents_equal_finite_differences(network: Mlp) -> None:
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=str)
+def test_steepening_equals_finite_differences(network: Mlp) -> None:
+    parameters, inputs = parameters_of(network), inputs_of(network)
+    directions = np.random.default_rng(4).normal(size=inputs.shape)
+
+    def rise(values: np.ndarray) -> float:
+        slopes = np.ones((len(inputs), network.widths[-1]))
+        return float((network.input_gradients(values, network.forward(values, inputs), slopes) * directions).sum())
+
+    step = 1e-6
+    numerical = [(rise(parameters + move) - rise(parameters - move)) / (2 * step) for move in step * np.eye(network.size)]
+    steepening = network.steepening(parameters, network.forward(parameters, inputs), directions)
+    assert steepening == pytest.approx(np.array(numerical), rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("network", NETWORKS, ids=str)
 def test_tangent_and_gradient_are_each_others_transpose_in_single_precision(network: Mlp) -> None:
     parameters, inputs, direction = (
         each.astype(np.float32) for each in (parameters_of(network), inputs_of(network), parameters_of(network, seed=3))

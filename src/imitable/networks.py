@@ -98,6 +98,33 @@ class Mlp:
                 flow *= slope
         return flow
 
+    def steepening(self, parameters: Float32, values: list[Float32], directions: Float32) -> Float32:
+        """(size,) gradient, summed over the batch, of how much the outputs move when each row's inputs move along its direction (N, inputs).
+
+        The derivative of a derivative: forwards along the directions, then backwards through both the inputs' path and theirs.
+        """
+        layers, gates = self.layers(parameters), self.slopes(values)
+        moving, rising = [directions], []
+        for (weights, _), gate in zip(layers[:-1], gates, strict=True):
+            rising.append(moving[-1] @ weights)
+            moving.append(rising[-1] * gate)
+        gradient = np.zeros(self.size, np.float32)
+        gradient_of = self.layers(gradient)
+        gradient_of[-1][0][:] = moving[-1].sum(axis=0)[:, None]
+        flow = np.broadcast_to(layers[-1][0].sum(axis=1), moving[-1].shape)  # of the moves after the activation
+        bend: Float32 | None = None  # of the values before it
+        for layer in reversed(range(len(gates))):
+            weights_gradient, bias_gradient = gradient_of[layer]
+            through_values = np.float32(0) if bend is None else bend @ layers[layer + 1][0].T
+            if self.activation == "tanh":  # the gate 1 - tanh^2 moves with the value; a rectifier's does not
+                through_values = through_values - 2 * values[layer + 1] * flow * rising[layer]
+            bend = through_values * gates[layer]
+            flow = flow * gates[layer]
+            weights_gradient[:] = moving[layer].T @ flow + values[layer].T @ bend
+            bias_gradient[:] = bend.sum(axis=0)
+            flow = flow @ layers[layer][0].T
+        return gradient
+
     def tangent(self, parameters: Float32, values: list[Float32], direction: Float32, slopes: list[Float32] | None = None) -> Float32:
         """(N, outputs) how the outputs move when the parameters move along `direction`: the Jacobian times it."""
         slopes = self.slopes(values) if slopes is None else slopes

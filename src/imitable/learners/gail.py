@@ -26,9 +26,9 @@ class Gail:
     discriminator_rate: float = 1e-3  # Adam
     discriminator_steps: int = 1  # full-batch steps per round
     discriminator_hidden: tuple[int, ...] = (100, 100)
-    fading: bool = True
-    """The reward -log D, as released, is never negative, but fades to 0 once the discriminator is sure, and then nothing is learned.
-    False: log(1 - D) - log D, for agents that cannot end an episode early to escape it."""
+    penalty: float = 0.0
+    """On a steepness of the logit, between demonstrated and visited transitions, other than 1; 0: none, as released. Without it the
+    discriminator is soon sure of few demonstrations that are all alike, its reward is 0 wherever the agent goes, and nothing is learned."""
     annealed: float = 0.1  # share of the KL bound and of the discriminator's rate that is left at the end
     trpo: Trpo = field(default_factory=Trpo)
     checkpoint_every: int = 20  # rounds
@@ -39,6 +39,7 @@ class Gail:
             ("rounds", self.rounds >= 1, "at least 1"),
             ("discriminator_rate", self.discriminator_rate > 0, "above 0"),
             ("discriminator_steps", self.discriminator_steps >= 1, "at least 1"),
+            ("penalty", self.penalty >= 0, "at least 0"),
             ("annealed", 0 < self.annealed <= 1, "in (0, 1]"),
             ("checkpoint_every", self.checkpoint_every >= 1, "at least 1"),
         )
@@ -72,7 +73,7 @@ class Gail:
         scaling = TransitionScaling.of(seen, next_seen)
         if resume is not None:
             scaling = TransitionScaling(resume["judge centre"], resume["judge scale"])
-        adversary = Adversary(Mlp((2 * seen.shape[1], *self.discriminator_hidden, 1)), scaling, fading=self.fading)
+        adversary = Adversary(Mlp((2 * seen.shape[1], *self.discriminator_hidden, 1)), scaling, penalty=self.penalty)
         rows = problem.demonstrations.transition_rows
         shown = adversary.inputs(problem.demonstrations.states[rows], problem.demonstrations.states[rows + 1])
         judge = adversary.network.initial(rng)
@@ -92,7 +93,7 @@ class Gail:
             rewards = adversary.reward(judge, transitions).reshape(experience.terminated.shape)
             agent, diagnostics = trpo.improve(agent, experience, rewards, rng=rng)
             for _ in range(self.discriminator_steps):
-                diagnostics |= adversary.update(judge, memory, claims(transitions, shown, rng))
+                diagnostics |= adversary.update(judge, memory, claims(transitions, shown, rng), rng=rng)
             steps, done, diverged = steps + experience.steps, done + 1, diverged + experience.diverged
             if done % self.checkpoint_every == 0 or done == self.rounds:
                 snapshot = agent.arrays() | memory.arrays("judge") | {"judge": judge.copy(), "rng": generator_state(rng)}

@@ -13,6 +13,7 @@ import numpy as np
 
 from imitable.arrays import Array, Float32, Generator, Snapshot, generator_state, restore_generator
 from imitable.errors import check_fields
+from imitable.learners._adversary import halfway, penalty_gradient
 from imitable.learners.base import Checkpoint
 from imitable.networks import Adam, Mlp, Policy
 from imitable.problem import Problem
@@ -59,30 +60,12 @@ class Foresight:
 
 
 def critic_gradient(network: Mlp, parameters: Float32, shown: Float32, visited: Float32, mixed: Float32, *, penalty: float) -> Float32:
-    """Of E_visited[D] - E_shown[D] + penalty * E_mixed[(|dD/ds| - 1)^2], for a network of ReLUs.
-
-    Between its kinks such a network is linear in its inputs, so dD/ds is a product of weights and gates, and its slope along a fixed
-    direction v is the network's own output for v, without biases and with the gates where they are.
-    """
+    """Of E_visited[D] - E_shown[D] + penalty * E_mixed[(|dD/ds| - 1)^2]."""
     values = network.forward(parameters, np.concatenate([visited, shown]))
     signs = np.concatenate(
         [np.full((len(visited), 1), 1 / len(visited), np.float32), np.full((len(shown), 1), -1 / len(shown), np.float32)]
     )
-    gradient = network.backward(parameters, values, signs)
-    values = network.forward(parameters, mixed)
-    gates, ones = network.slopes(values), np.ones((len(mixed), 1), np.float32)
-    slopes = network.input_gradients(parameters, values, ones)
-    steepness = np.linalg.norm(slopes, axis=1, keepdims=True)
-    direction = slopes * (np.float32(2 * penalty / len(mixed)) * (steepness - 1) / (steepness + 1e-8))
-    flows = [direction]
-    layers = network.layers(parameters)
-    for (weights, _), gate in zip(layers[:-1], gates, strict=True):
-        flows.append((flows[-1] @ weights) * gate)
-    flows.append(flows[-1] @ layers[-1][0])
-    steepening = network.backward(parameters, flows, ones, gates)
-    for _, bias in network.layers(steepening):
-        bias[:] = 0.0
-    return gradient + steepening
+    return network.backward(parameters, values, signs) + penalty_gradient(network, parameters, mixed, penalty=penalty)
 
 
 @dataclass(frozen=True)
@@ -161,8 +144,7 @@ class Sail:
             for _ in range(self.critic_steps):
                 shown = arrivals[sampler.pick(self.critic_batch, rng)]
                 seen = visited[rng.integers(len(visited), size=self.critic_batch)]
-                share = rng.random((self.critic_batch, 1), np.float32)
-                mixed = share * shown + (1 - share) * seen
+                mixed = halfway(shown, seen, rng)
                 gradient = critic_gradient(student.critic_network, student.critic, shown, seen, mixed, penalty=self.penalty)
                 student.critic_memory.step(student.critic, gradient)
             if student.done < self.frozen:
