@@ -28,6 +28,7 @@ STAGES = [
     ("tasks", "methods"),
     ("experiment",),
     ("scorecard",),
+    ("kept",),
     ("runs",),
     ("sweep",),
     ("report",),

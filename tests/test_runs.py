@@ -12,9 +12,10 @@ import turntable
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
 from imitable.experiment import Streams, gather, prepared, run, weigh
+from imitable.kept import kept_or_gathered, kept_or_posed
 from imitable.methods import METHODS
 from imitable.networks import Policy
-from imitable.runs import RunFolder, kept_or_gathered, perform
+from imitable.runs import RunFolder, perform
 from imitable.scorecard import load_scorecard, save_scorecard, scorecard
 from imitable.tasks import TASKS, Task, adjusted
 
@@ -343,7 +344,7 @@ def test_a_setting_that_is_true_or_false_is_read_as_such() -> None:
 
 def test_a_run_does_not_go_on_with_other_demonstrators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     perform(turntable.task(), OURS, seed=0, folder=tmp_path / "run")
-    monkeypatch.setattr("imitable.runs._own_files", lambda: "of another day")
+    monkeypatch.setattr("imitable.runs.own_files", lambda: "of another day")
     with pytest.raises(ImitableError, match=r"was started with sha256 of demonstrators .* \(now 'of another day'\)"):
         perform(turntable.task(), OURS, seed=0, folder=tmp_path / "run", resume=True)
 
@@ -374,18 +375,16 @@ def test_a_run_says_how_many_simulations_broke_down(tmp_path: Path) -> None:
     assert np.isfinite(result["returns"]).all()
 
 
-# Demonstrations that were collected before
+# What was made before
 
 
 def test_demonstrations_are_kept_and_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import imitable.runs
-
     monkeypatch.setenv("IMITABLE_CACHE", str(tmp_path / "cache"))
     task = TASKS["driving/fast"]
     made = kept_or_gathered(task, seed=0, count=10)
     (kept,) = (tmp_path / "cache").iterdir()
     with monkeypatch.context() as patch:
-        patch.setattr(imitable.runs, "gather", lambda *_, **__: pytest.fail("collected again"))
+        patch.setattr("imitable.kept.gather", lambda *_, **__: pytest.fail("collected again"))
         again = kept_or_gathered(task, seed=0, count=10)
     assert again.states.tobytes() == made.states.tobytes()
     assert again.sources == made.sources
@@ -394,6 +393,40 @@ def test_demonstrations_are_kept_and_found_again(tmp_path: Path, monkeypatch: py
     assert len(list((tmp_path / "cache").iterdir())) == 4
     kept.write_bytes(b"damaged")
     assert kept_or_gathered(task, seed=0, count=10).states.tobytes() == made.states.tobytes()
+
+
+def test_posed_problems_are_kept_and_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IMITABLE_CACHE", str(tmp_path / "cache"))
+    task = adjusted(TASKS["driving/fast"], ["exploration=10", "fit.epochs=1"])
+    demonstrations = gather(task, seed=0, count=10)
+    made = kept_or_posed(demonstrations, task, seed=0)
+    (kept,) = (tmp_path / "cache").iterdir()
+    with monkeypatch.context() as patch:
+        patch.setattr("imitable.kept.pose", lambda *_, **__: pytest.fail("posed again"))
+        again = kept_or_posed(demonstrations, task, seed=0)
+    assert (again.tolerance, again.diverged, again.settings) == (made.tolerance, made.diverged, made.settings)
+    assert again.demonstrations.sources is None
+    for one, other in (
+        (again.replay.states, made.replay.states),
+        (again.replay.distances, made.replay.distances),
+        (again.own_distances, made.own_distances),
+        (again.step_scale, made.step_scale),
+        (again.inverse_dynamics(*demonstrations.states[:2, None]), made.inverse_dynamics(*demonstrations.states[:2, None])),
+    ):
+        assert one.tobytes() == other.tobytes()
+    kept_or_posed(demonstrations, task, seed=1)
+    kept_or_posed(demonstrations, adjusted(task, ["noise=0.002"]), seed=0)
+    kept_or_posed(gather(task, seed=0, count=11), task, seed=0)
+    assert len(list((tmp_path / "cache").iterdir())) == 4
+    kept.write_bytes(b"damaged")
+    assert kept_or_posed(demonstrations, task, seed=0).tolerance == made.tolerance
+
+
+def test_a_problem_of_an_unregistered_task_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IMITABLE_CACHE", str(tmp_path / "cache"))
+    task = turntable.task()
+    kept_or_posed(gather(task, seed=0, count=5), task, seed=0)
+    assert not (tmp_path / "cache").exists()
 
 
 def test_demonstrations_of_an_unregistered_task_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,7 @@ def test_every_cell_runs_once_with_no_more_workers_than_asked_for(workers: Worke
     grid = cells(["driving/slow"], ["none", "ours"], [0, 1], root=tmp_path)
     seen: list[Cell] = []
     assert sweep(grid, workers=2, watch=seen.append) == []
-    assert workers.started == grid
+    assert sorted(workers.started, key=grid.index) == grid
     assert workers.most == 2
     assert sorted(seen, key=grid.index) == grid
 
@@ -83,7 +83,7 @@ def test_finished_cells_are_skipped_and_still_told(workers: Workers, tmp_path: P
 def test_a_failing_cell_is_reported_with_its_last_words_and_the_rest_goes_on(workers: Workers, tmp_path: Path) -> None:
     grid = cells(["driving/slow"], ["broken", "ours"], [0, 1], root=tmp_path)
     failures = sweep(grid, workers=1)
-    assert workers.started == grid
+    assert sorted(workers.started, key=grid.index) == grid
     assert [failure.cell for failure in failures] == [grid[0], grid[2]]
     assert "exit code 1: error: this one cannot work" in failures[0].reason
     assert "log.txt" in failures[0].reason
@@ -210,3 +210,9 @@ def test_the_bootstrap_interval_surrounds_the_middle_and_is_repeatable() -> None
     assert 0.5 < high - low < 4
     alone = summary("task", "method", np.array([5.0]), rng=np.random.default_rng(0))
     assert (alone.middle, alone.interval) == (5.0, (5.0, 5.0))
+
+
+def test_cells_that_pose_one_problem_do_not_start_together(tmp_path: Path) -> None:
+    first, second, third = cells(["driving/slow", "driving/fast"], ["none", "ours"], [0], root=tmp_path)[:3]
+    assert imitable.sweep._next([second, third], [first]) == 1
+    assert imitable.sweep._next([second], [first]) == 0

@@ -60,7 +60,7 @@ def collect(
 ) -> None:
     """Make a mixture of demonstrations with a task's own demonstrators."""
     from imitable.files import check_writable
-    from imitable.runs import kept_or_gathered
+    from imitable.kept import kept_or_gathered
     from imitable.tasks import find_task
 
     check_writable(output)

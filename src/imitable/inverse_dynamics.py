@@ -1,8 +1,8 @@
 """Fit f_id on random trajectories of the target: the action that most probably led from s to s' (eq. 2)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,6 +23,8 @@ class LearnedInverseDynamics:
     """A fitted network and what it sees."""
 
     predict: Callable[[Float32], Float32]
+    weights: dict[str, Float32]
+    """Of the network, by name: enough to make it again."""
     scaling: TransitionScaling
     low: Array
     """(action,)"""
@@ -32,6 +34,19 @@ class LearnedInverseDynamics:
     def __call__(self, observations: Array, next_observations: Array) -> Array:
         actions = self.predict(self.scaling(observations, next_observations))
         return np.asarray(np.clip(actions.astype(np.float64), self.low, self.high))
+
+    def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        """All that was learned, for a file."""
+        return {"centre": self.scaling.centre, "scale": self.scaling.scale, **self.weights}
+
+    @classmethod
+    def restored(cls, arrays: Mapping[str, np.ndarray[Any, Any]], target: Simulator) -> "LearnedInverseDynamics":
+        """The one that `arrays` described."""
+        from imitable.residual_net import restored
+
+        weights = {name: array for name, array in arrays.items() if name not in ("centre", "scale")}
+        scaling = TransitionScaling(arrays["centre"], arrays["scale"])
+        return cls(restored(weights).predict, weights, scaling, target.action_low, target.action_high)
 
 
 def explore(target: Simulator, *, count: int, rng: Generator) -> Episodes:
@@ -87,4 +102,4 @@ class InverseDynamicsFit:
             rng=rng,
             watch=watch,
         )
-        return LearnedInverseDynamics(network.predict, scaling, target.action_low, target.action_high)
+        return LearnedInverseDynamics(network.predict, network.weights(), scaling, target.action_low, target.action_high)

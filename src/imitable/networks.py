@@ -99,9 +99,9 @@ class Mlp:
         return flow
 
     def steepening(self, parameters: Float32, values: list[Float32], directions: Float32) -> Float32:
-        """(size,) gradient, summed over the batch, of how much the outputs move when each row's inputs move along its direction (N, inputs).
+        """(size,) gradient, summed over the batch, of how much the outputs move when inputs move along their directions (N, inputs).
 
-        The derivative of a derivative: forwards along the directions, then backwards through both the inputs' path and theirs.
+        The derivative of a derivative: forwards along the directions, then backwards through both the values' path and the moves'.
         """
         layers, gates = self.layers(parameters), self.slopes(values)
         moving, rising = [directions], []

@@ -1,6 +1,6 @@
 """The eight-layer residual network of the inverse dynamics, in torch; imported only when one is fitted."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
@@ -28,6 +28,18 @@ class ResidualNet(nn.Module):
         """Outputs (N, outputs) without a graph."""
         with torch.inference_mode():
             return self(torch.from_numpy(inputs)).numpy()  # type: ignore[no-any-return]
+
+    def weights(self) -> dict[str, Float32]:
+        """Every parameter by name."""
+        return {name: tensor.detach().numpy() for name, tensor in self.named_parameters()}
+
+
+def restored(weights: Mapping[str, Float32]) -> ResidualNet:
+    """The network that has these weights."""
+    (width, inputs), (outputs, _) = weights["entry.weight"].shape, weights["exit.weight"].shape
+    network = ResidualNet(inputs, outputs, width=width, blocks=sum(name.startswith("blocks.") for name in weights) // 2)
+    network.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
+    return network
 
 
 def initialise(network: nn.Module, rng: Generator) -> None:

@@ -1,16 +1,10 @@
 """A run on disk: its folder, what is in it, and going on after an interruption."""
 
-import dataclasses
 import json
-import os
-import platform
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from hashlib import sha256
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +13,14 @@ import numpy as np
 from imitable.arrays import Array, Snapshot, one_thread
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
-from imitable.experiment import Measurement, Streams, gather, learn, weigh
+from imitable.experiment import Measurement, Streams, learn, weigh
 from imitable.experts import Composition
 from imitable.files import UNREADABLE, check_writable, read_arrays, write_arrays, write_json
+from imitable.kept import describe, kept_or_gathered, kept_or_posed, own_files, versions
 from imitable.methods import Method
-from imitable.problem import pose
 from imitable.sampling import effective_sample_size
 from imitable.scorecard import save_scorecard, scorecard
-from imitable.tasks import TASKS, Task
+from imitable.tasks import Task
 
 CONFIG, CURVE, POLICY, SCORES, SNAPSHOT, RESULT = (
     "config.json",
@@ -36,9 +30,6 @@ CONFIG, CURVE, POLICY, SCORES, SNAPSHOT, RESULT = (
     "snapshot.npz",
     "result.json",
 )
-MAKERS = ("arrays.py", "demonstrations.py", "experiment.py", "experts.py", "networks.py", "reinforcement.py", "tasks.py")
-CACHE = "IMITABLE_CACHE"
-"""Environment variable: the folder where collected demonstrations are kept; ~/.cache/imitable where it is unset."""
 FILES = (CURVE, POLICY, SCORES, SNAPSHOT, RESULT)
 
 
@@ -132,28 +123,6 @@ class RunFolder:
         (self.path / SNAPSHOT).unlink(missing_ok=True)
 
 
-def describe(value: Any) -> Any:
-    """A configuration as plain JSON values."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {each.name: describe(getattr(value, each.name)) for each in dataclasses.fields(value)}
-        return {"kind": type(value).__name__, **fields}
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, (list, tuple)):
-        return [describe(each) for each in value]
-    if isinstance(value, float) and not np.isfinite(value):
-        return str(value)
-    if callable(value):
-        return f"{value.__module__}.{value.__qualname__}"
-    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
-
-
-def versions() -> dict[str, str]:
-    """What the numbers depend on."""
-    packages = ("imitable", "numpy", "scipy", "torch", "mujoco", "gymnasium")
-    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
-
-
 def _read_json(path: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
@@ -181,40 +150,10 @@ def configuration(
     """Everything a run's numbers depend on."""
     if demos and composition != "paper":
         raise ImitableError(f"composition {composition!r} mixes the task's own demonstrations; leave it out when you give {demos}")
-    own = {"composition": composition, "cast": describe(task.cast), "sha256 of demonstrators": _own_files()}
+    own = {"composition": composition, "cast": describe(task.cast), "sha256 of demonstrators": own_files()}
     source = {"sha256 of demonstrations": sha256(demos.read_bytes()).hexdigest()} if demos else own
     parts = {"target": describe(task.target), "settings": describe(task.settings), "learner": describe(method.learner(task.learner))}
     return {"task": task.name, "method": method.name, "seed": seed, **source, **parts, "versions": versions()}
-
-
-@one_thread()
-def kept_or_gathered(task: Task, *, seed: int, count: int = 1000, composition: Composition = "paper") -> Demonstrations:
-    """The task's demonstrations, from disk if the same ones were collected before: long episodes take minutes to make.
-
-    Only a registered task's, whose making is known: the file's name is a hash of all that decides its content, this package's
-    files included. They are in a folder of the user's cache, or in the one that IMITABLE_CACHE names, and can be deleted at any time.
-    """
-    if task.name not in TASKS or task.cast is not TASKS[task.name].cast:
-        return gather(task, seed=seed, count=count, composition=composition)
-    recipe = {"task": task.name, "seed": seed, "count": count, "composition": composition, "versions": versions(), "files": _own_files()}
-    kept = Path(os.environ.get(CACHE) or Path.home() / ".cache" / "imitable") / f"{sha256(json.dumps(recipe).encode()).hexdigest()}.npz"
-    if kept.exists():
-        with suppress(ImitableError):  # damaged: made anew
-            return Demonstrations.load(kept)
-    demonstrations = gather(task, seed=seed, count=count, composition=composition)
-    with suppress(ImitableError):  # nowhere to keep it: no loss but time
-        demonstrations.save(kept, compressed=False)
-    return demonstrations
-
-
-@cache
-def _own_files() -> str:
-    """A hash of what makes demonstrations: code, models and policies."""
-    digest = sha256()
-    for path in sorted(Path(__file__).parent.rglob("*")):
-        if path.suffix in (".xml", ".safetensors") or path.parent.name == "simulators" or path.name in MAKERS:
-            digest.update(path.read_bytes() if path.is_file() else b"")
-    return digest.hexdigest()
 
 
 @one_thread()
@@ -239,7 +178,7 @@ def perform(
         return record.result() or {}
     demonstrations = given or kept_or_gathered(task, seed=seed, composition=composition)
     began = time.perf_counter()
-    problem = pose(demonstrations, task.target, settings=task.settings, rng=streams.posing(), watch=lambda share: watch(0.3 * share))
+    problem = kept_or_posed(demonstrations, task, seed=seed, watch=lambda share: watch(0.3 * share))
     weights = weigh(problem, method)
     save_scorecard(scorecard(demonstrations, problem, weights), folder / SCORES)
     posed = time.perf_counter()

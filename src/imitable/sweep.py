@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,7 +77,7 @@ def sweep(
     try:
         while waiting or running:
             while waiting and len(running) < workers:
-                cell = waiting.pop(0)
+                cell = waiting.pop(_next(waiting, running))
                 try:
                     running[cell] = _start(cell, options)
                 except ImitableError as error:
@@ -96,6 +96,12 @@ def sweep(
         for process in running.values():
             process.wait()
     return failures
+
+
+def _next(waiting: Sequence[Cell], running: Collection[Cell]) -> int:
+    """The first cell that does not pose the problem which a running one poses too, and keeps for it; if there is none, the first."""
+    posing = {(cell.task, cell.seed) for cell in running}
+    return next((number for number, cell in enumerate(waiting) if (cell.task, cell.seed) not in posing), 0)
 
 
 def _start(cell: Cell, options: Sequence[str]) -> "subprocess.Popen[bytes]":
