@@ -101,9 +101,12 @@ def test_returns_are_those_of_the_agent_that_demonstrates() -> None:
         assert demos.returns[index] == pytest.approx(turntable.CLOCKWISE.reward(states[:-1], states[1:]).sum())
 
 
+TINY = Trpo(batch=100, hidden=(4,), value_minibatches=2)
+
+
 def test_a_schooled_expert_is_kept_with_its_record(tmp_path: Path) -> None:
     shares: list[float] = []
-    schooling = Schooling(rounds=3, trpo=Trpo(batch=200, hidden=(8,), value_minibatches=4), episodes=20)
+    schooling = Schooling(rounds=3, trpo=replace(TINY, batch=200), episodes=20)
     record = train_and_keep(turntable.CLOCKWISE, schooling, name="pupil", folder=tmp_path, seeds=[0, 1], watch=shares.append)
     assert json.loads((tmp_path / "pupil.json").read_text()) == record
     policy = Policy.load(tmp_path / "pupil.safetensors")
@@ -119,8 +122,12 @@ class PowerCutError(Exception):
     pass
 
 
-def test_an_interrupted_training_goes_on_where_it_was(tmp_path: Path) -> None:
-    schooling = Schooling(rounds=7, trpo=Trpo(batch=100, hidden=(4,), value_minibatches=2), episodes=5)
+EASIER = ((replace(turntable.CLOCKWISE, action_cost=0.1), 2), (turntable.COUNTER_CLOCKWISE, 1))
+
+
+@pytest.mark.parametrize("before", [(), EASIER], ids=["at once", "by easier ones"])
+def test_an_interrupted_training_goes_on_where_it_was(tmp_path: Path, before: tuple) -> None:
+    schooling = Schooling(rounds=7 - sum(rounds for _, rounds in before), before=before, trpo=TINY, episodes=5)
     lesson = partial(train_and_keep, turntable.CLOCKWISE, name="pupil", seeds=[0, 1])
     whole = lesson(schooling, folder=tmp_path / "whole")
 
@@ -131,7 +138,7 @@ def test_an_interrupted_training_goes_on_where_it_was(tmp_path: Path) -> None:
 
         return watch
 
-    for limit in (0.2, 0.7):
+    for limit in (0.2, 0.4, 0.7):
         with pytest.raises(PowerCutError):
             lesson(schooling, folder=tmp_path / "cut", watch=fail_at(limit))
     with pytest.raises(ImitableError, match="other settings; delete it"):
@@ -140,6 +147,21 @@ def test_an_interrupted_training_goes_on_where_it_was(tmp_path: Path) -> None:
     files = [tmp_path / name / "pupil.safetensors" for name in ("whole", "cut")]
     assert files[0].read_bytes() == files[1].read_bytes()
     assert len(whole["curve"]) == 7
+
+
+def test_easier_simulators_come_first(tmp_path: Path) -> None:
+    prepared, alone, elsewhere = (
+        train_and_keep(
+            simulator, Schooling(rounds=1, before=before, trpo=TINY, episodes=5), name="pupil", folder=tmp_path / name, seeds=[0]
+        )
+        for name, simulator, before in (
+            ("prepared", turntable.CLOCKWISE, ((turntable.COUNTER_CLOCKWISE, 2),)),
+            ("alone", turntable.CLOCKWISE, ((turntable.CLOCKWISE, 2),)),
+            ("elsewhere", turntable.COUNTER_CLOCKWISE, ((turntable.COUNTER_CLOCKWISE, 2),)),
+        )
+    )
+    assert prepared["steps"] == alone["steps"] == 300
+    assert len({record["mean_return"] for record in (prepared, alone, elsewhere)}) == 3, "all three were trained alike"
 
 
 def test_schooling_pays_for_actions() -> None:

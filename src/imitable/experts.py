@@ -1,22 +1,23 @@
 """Agents that show what they can do: trained and hand-made policies, and the demonstrations they give."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from imitable.arrays import Array, Generator
+from imitable.arrays import Array, Generator, Snapshot
 from imitable.demonstrations import OPTIMAL, OTHER_DYNAMICS, SUBOPTIMAL, Demonstrations, Mixture, mix, share_counts
 from imitable.errors import ImitableError
 from imitable.evaluation import evaluate
 from imitable.files import UNREADABLE, read_arrays, write_arrays, write_json
 from imitable.networks import Policy
-from imitable.reinforcement import Reward, Trpo, demonstrate, train
+from imitable.reinforcement import Reward, Student, Trpo, demonstrate, train
 from imitable.simulators import Simulator, earned
 from imitable.simulators.driving import GOAL, HEADING, OBSTACLE, WORLD
 
@@ -104,10 +105,16 @@ class Schooling:
     """How a trained expert comes about: TRPO on the simulator's reward less a further cost on squared actions, as drawn."""
 
     rounds: int
+    before: tuple[tuple[Simulator, int], ...] = ()  # easier simulators that it trains on first, and for how many rounds each
     reward_scale: float = 1.0
     control_cost: float = 0.0
     trpo: Trpo = field(default_factory=Trpo)
     episodes: int = 1000  # by which it is measured in the end
+
+    @property
+    def total(self) -> int:
+        """Rounds, with those on easier simulators."""
+        return self.rounds + sum(rounds for _, rounds in self.before)
 
     def reward(self, simulator: Simulator) -> Reward:
         """What the expert is trained on."""
@@ -141,13 +148,13 @@ def school(simulator: Simulator, schooling: Schooling, *, seed: int, notes: Path
         raise ImitableError(f"{notes} was begun with other settings; delete it to train anew")
     first, curve = (0, np.empty((0, 2))) if saved is None else (int(saved["round"]), saved["curve"])
 
-    students = train(simulator, settings=schooling.trpo, reward=schooling.reward(simulator), rng=learning, resume=saved)
+    total = schooling.total
+    pause = max(1, total // 20)
+    students = _course(simulator, schooling, first=first, rng=learning, resume=saved)
     student = next(students)
-    pause = max(1, schooling.rounds // 20)
-    for number in range(first, schooling.rounds):
-        watch(number / schooling.rounds)
-        student = next(students)
-        if (number + 1) % pause == 0 or number + 1 == schooling.rounds:
+    for number, student in enumerate(students, start=first):
+        watch(number / total)
+        if (number + 1) % pause == 0 or number + 1 == total:
             few = np.random.default_rng((seed, number))  # of its own, so that measuring does not depend on interruptions
             earned_now = evaluate(student.agent.policy, simulator, episodes=10, rng=few).returns.mean()
             curve = np.concatenate([curve, [[student.steps, earned_now]]])
@@ -158,6 +165,22 @@ def school(simulator: Simulator, schooling: Schooling, *, seed: int, notes: Path
         for act in (policy, lambda observations: policy.sample(observations, drawing))
     )
     return Graduate(seed, policy, student.steps, mean, sampled, curve)
+
+
+def _course(simulator: Simulator, schooling: Schooling, *, first: int, rng: Generator, resume: Snapshot | None) -> Iterator[Student]:
+    """The student as it comes to round `first`, and then after every round."""
+    end = 0
+    for stage, rounds in (*schooling.before, (simulator, schooling.rounds)):
+        start, end = max(first, end), end + rounds
+        if start < end or end == schooling.total:
+            students = train(stage, settings=schooling.trpo, reward=schooling.reward(stage), rng=rng, resume=resume)
+            come = next(students)
+            if start == first:
+                yield come
+            for student in islice(students, end - start):
+                yield student
+                come = student
+            resume = come.snapshot()
 
 
 def train_and_keep(
