@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from imitable.arrays import one_thread
+from imitable.demonstrations import SOURCES
 from imitable.evaluation import evaluate
 from imitable.experiment import Streams
 from imitable.networks import Policy
 from imitable.report.figures import draw_curves
-from imitable.runs import POLICY, RunFolder
+from imitable.runs import POLICY, SCORES, RunFolder
+from imitable.scorecard import load_scorecard
 from imitable.simulators import Simulator
 from imitable.sweep import Summary, summary
 from imitable.tasks import find_task
@@ -25,7 +27,8 @@ from imitable.tasks import find_task
 HERE = Path(__file__).parent
 KEPT, DOCS = HERE / "results", HERE.parent / "docs"
 TABLE = "table"
-FURTHER, FURTHER_SEED = 1000, 1_000_000  # episodes and seed of `imitable evaluate RUN --episodes 1000`
+FURTHER, FURTHER_LONG = 1000, 100  # more episodes of each policy, as `imitable evaluate RUN --episodes` measures them; of 1000 steps each
+FURTHER_SEED = 1_000_000
 METHODS = ("none", "sail", "ic-gail", "2iwil", "feasibility", "naive", "optimality", "ours")
 PAPER: dict[str, tuple[float | None, ...]] = {
     "driving/slow": (-6218, -5743, -8189, -5189, -7364, -4812, None, -654),
@@ -61,15 +64,23 @@ def keep(runs: Path, variant: str = TABLE) -> None:
         name = f"{config['task'].replace('/', '-')}--{config['method']}--{config['seed']}.json"
         (KEPT / variant).mkdir(parents=True, exist_ok=True)
         further = measured_further(find_task(config["task"]).target, folder.path)
-        cell = {"config": config, "result": result, "curve": curve, "further": further}
+        cell = {"config": config, "result": result, "curve": curve, "further": further, "feasible": feasible_by_source(folder.path)}
         (KEPT / variant / name).write_text(json.dumps(cell) + "\n")
 
 
 def measured_further(target: Simulator, folder: Path) -> float:
-    """Mean return over FURTHER more episodes, the same starts for every run: what `imitable evaluate` prints."""
+    """Mean return over more episodes, the same starts for every run: what `imitable evaluate` prints."""
+    episodes = FURTHER if target.horizon < 500 else FURTHER_LONG
     with one_thread():
-        returns = evaluate(Policy.load(folder / POLICY), target, episodes=FURTHER, rng=Streams(FURTHER_SEED).measuring()).returns
+        returns = evaluate(Policy.load(folder / POLICY), target, episodes=episodes, rng=Streams(FURTHER_SEED).measuring()).returns
     return round(float(returns.mean()), 3)
+
+
+def feasible_by_source(folder: Path) -> dict[str, list[float]]:
+    """Of each source's demonstrations: the share with feasibility above 0, and their mean feasibility."""
+    scores = load_scorecard(folder / SCORES)
+    found = {source: scores["feasibility"][scores["source"] == source] for source in SOURCES}
+    return {source: [round(float((each > 0).mean()), 4), round(float(each.mean()), 4)] for source, each in found.items() if len(each)}
 
 
 def load(variant: str = TABLE) -> Cells:
@@ -108,7 +119,7 @@ def variants_section() -> list[str]:
 def results_table(found: dict[tuple[str, str], Summary], further: dict[tuple[str, str], Summary]) -> list[str]:
     """One line per task and method: ours beside the paper's."""
     lines = [
-        "| task | method | seeds | mean ± sd | interquartile mean [95 %] | 1000 further episodes: mean ± sd | [95 %] | paper |",
+        "| task | method | seeds | mean ± sd | interquartile mean [95 %] | further episodes: mean ± sd | [95 %] | paper |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for task, paper in PAPER.items():
@@ -171,12 +182,21 @@ def sources_table(cells: Cells) -> list[str]:
     for task in PAPER:
         for method in METHODS:
             if found := cells.get((task, method)):
-                shares = [
-                    np.mean([cell["result"]["share_by_source"].get(source, 0.0) for cell in found])
-                    for source in ("optimal", "suboptimal", "other-dynamics")
-                ]
+                shares = [np.mean([cell["result"]["share_by_source"].get(source, 0.0) for cell in found]) for source in SOURCES]
                 effective = np.mean([cell["result"]["effective_demonstrations"] for cell in found])
                 lines.append(f"| {task} | {method} | {' | '.join(f'{share:.1%}' for share in shares)} | {effective:.0f} |")
+    return lines
+
+
+def confusion_table(cells: Cells) -> list[str]:
+    """How often demonstrations of each source pass as feasible: the target's own should, those of other dynamics should not."""
+    lines = [f"| task | seeds | {' | '.join(SOURCES)} |", "|---|---|---|---|---|"]
+    for task in PAPER:
+        if found := {
+            cell["config"]["seed"]: cell["feasible"] for method in METHODS for cell in cells.get((task, method), []) if "feasible" in cell
+        }:
+            shares = [np.mean([each[source] for each in found.values()], axis=0) for source in SOURCES]
+            lines.append(f"| {task} | {len(found)} | {' | '.join(f'{share:.1%} ({mean:.2f})' for share, mean in shares)} |")
     return lines
 
 
@@ -189,6 +209,17 @@ def experts_table() -> list[str]:
             f"| {path.stem} | {record['seed']} | {by_seed} | {record['steps']:,} | {record['mean_return']} | {record['sampled_return']} |"
         )
     return lines
+
+
+def commands(cells: Cells) -> list[tuple[str, str, str]]:
+    """Tasks, methods and seeds of the sweeps that make these cells, tasks with the same methods and seeds in one."""
+    together: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for task in PAPER:
+        methods = " ".join(method for method in METHODS if (task, method) in cells)
+        seeds = sorted({cell["config"]["seed"] for method in METHODS for cell in cells.get((task, method), [])})
+        if methods:
+            together[methods, f"{seeds[0]}-{seeds[-1]}"].append(task)
+    return [(" ".join(tasks), methods, seeds) for (methods, seeds), tasks in together.items()]
 
 
 def write() -> None:
@@ -207,8 +238,10 @@ def write() -> None:
         "final returns); do not edit. The runs come from",
         "",
         "```",
-        "imitable sweep --tasks driving/slow driving/fast reacher/clockwise reacher/counter-clockwise \\",
-        "    --methods none feasibility naive ours --seeds 0-4 -o runs",
+        *(
+            f"imitable sweep --tasks {tasks} \\\n    --methods {methods} --seeds {seeds} -o runs"
+            for tasks, methods, seeds in commands(cells)
+        ),
         "python benchmarks/results.py keep runs",
         "```",
         "",
@@ -228,8 +261,9 @@ def write() -> None:
         "",
         *verdicts(found),
         "",
-        f"By {FURTHER} further episodes of each run, the same starts for all (`imitable evaluate RUN --episodes {FURTHER}`), which leaves",
-        "the differences between training runs and little of the luck of starts:",
+        f"By {FURTHER} further episodes of each run ({FURTHER_LONG} of Swimmer and Ant, whose starts are much alike), the same starts for",
+        f"all (`imitable evaluate RUN --episodes {FURTHER}`), which leaves the differences between training runs and little of the luck of",
+        "starts:",
         "",
         *verdicts(further),
         "",
@@ -237,7 +271,7 @@ def write() -> None:
         "",
         *differences(cells, further=False),
         "",
-        f"By the {FURTHER} further episodes:",
+        "By the further episodes:",
         "",
         *differences(cells, further=True),
         "",
@@ -246,10 +280,14 @@ def write() -> None:
         "",
         *sources_table(cells),
         "",
+        "Which demonstrations pass as feasible: the share with w_f above 0 and, in brackets, the mean w_f of all:",
+        "",
+        *confusion_table(cells),
+        "",
         "## Shipped policies",
         "",
-        "Trained by `imitable expert TASK -o src/imitable/policies --seeds ...` (`make experts`), measured over 1000 episodes (Swimmer:",
-        "100) on starts not trained on.",
+        "Trained by `imitable expert TASK -o src/imitable/policies --seeds ...` (`make experts`), measured over 1000 episodes (Swimmer",
+        "and Ant: 100) on starts not trained on.",
         "",
         *experts_table(),
         "",

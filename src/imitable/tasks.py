@@ -85,10 +85,29 @@ SWIMMER_LEARNER = Gail(
 )
 
 
-def _swimmer(name: str, target: Simulator, other: str, demonstrator: Simulator) -> Task:
+# With the usual spread of 1 the cost of random actions exceeds the reward of standing, and an ant learns to fall at once. Whether it ever
+# does better than stand depends on the value function: fitted thoroughly, it sees that a small step forward was worth something.
+WALKING = Trpo(
+    batch=2000,
+    discount=0.99,
+    decay=0.95,
+    largest_divergence=0.04,
+    conjugate_iterations=20,
+    fisher_share=0.5,
+    value_rate=1e-3,
+    value_minibatches=16,
+    value_passes=20,
+    spread=0.5,
+)
+ANT_SETTINGS = Settings(noise=0.001, sigma=500.0, exploration=200)
+ANT_LEARNER = Gail(rounds=400, discriminator_steps=5, penalty=0.1, trpo=WALKING, checkpoint_every=80)
+
+
+def _locomotion(body: str, name: str, target: Simulator, other: str, demonstrator: Simulator) -> Task:
     mixture = Mixture(optimal=0.01, suboptimal=0.495, other_dynamics=0.495)
-    cast = _trained("swimmer", name, target, other=other, demonstrator=demonstrator, mixture=mixture)
-    return Task(f"swimmer/{name}", cast, SWIMMER_SETTINGS, SWIMMER_LEARNER)
+    cast = _trained(body, name, target, other=other, demonstrator=demonstrator, mixture=mixture)
+    settings, learner = {"swimmer": (SWIMMER_SETTINGS, SWIMMER_LEARNER), "ant": (ANT_SETTINGS, ANT_LEARNER)}[body]
+    return Task(f"{body}/{name}", cast, settings, learner)
 
 
 TASKS: dict[str, Task] = {
@@ -98,8 +117,8 @@ TASKS: dict[str, Task] = {
         _reacher("counter-clockwise", reacher.COUNTER_CLOCKWISE, "clockwise", reacher.CLOCKWISE),
         _driving("slow", driving.SLOW, driving.FAST),
         _driving("fast", driving.FAST, driving.SLOW),
-        _swimmer("back-disabled", swimmer.BACK_DISABLED, "front-disabled", swimmer.FRONT_DISABLED),
-        _swimmer("front-disabled", swimmer.FRONT_DISABLED, "back-disabled", swimmer.BACK_DISABLED),
+        _locomotion("swimmer", "back-disabled", swimmer.BACK_DISABLED, "front-disabled", swimmer.FRONT_DISABLED),
+        _locomotion("swimmer", "front-disabled", swimmer.FRONT_DISABLED, "back-disabled", swimmer.BACK_DISABLED),
     )
 }
 
@@ -126,24 +145,7 @@ _SWIMMING = Schooling(
 _HELD_EVER_CLOSER = ((50.0, 150), (30.0, 75), (20.0, 75), (13.0, 50))  # degrees, rounds
 _STIFFENING = replace(_SWIMMING, before=tuple((swimmer.Swimmer(back=bend), rounds) for bend, rounds in _HELD_EVER_CLOSER))
 _TEN_SWIMS = Schooling(rounds=10, episodes=100)
-# With the usual spread of 1 the cost of random actions exceeds the reward of standing, and an ant learns to fall at once. Whether it ever
-# does better than stand depends on the value function: fitted thoroughly, it sees that a small step forward was worth something.
-_WALKING = Schooling(
-    rounds=750,
-    trpo=Trpo(
-        batch=2000,
-        discount=0.99,
-        decay=0.95,
-        largest_divergence=0.04,
-        conjugate_iterations=20,
-        fisher_share=0.5,
-        value_rate=1e-3,
-        value_minibatches=16,
-        value_passes=20,
-        spread=0.5,
-    ),
-    episodes=100,
-)
+_WALKING = Schooling(rounds=750, trpo=WALKING, episodes=100)
 _TEN_WALKS = Schooling(rounds=10, trpo=Trpo(value_passes=3, largest_divergence=0.02, spread=0.3), episodes=100)
 PUPILS: dict[str, Pupil] = {
     "reacher/clockwise": Pupil(reacher.CLOCKWISE, optimal=Schooling(rounds=800), suboptimal=_TIMID),
