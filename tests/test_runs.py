@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,9 @@ import pytest
 import turntable
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
-from imitable.experiment import Streams, gather, prepared, run, weigh
+from imitable.experiment import Streams, gather, learn, prepared, run, weigh
 from imitable.kept import kept_or_gathered, kept_or_posed
+from imitable.learners import Cloning, Gail, IcGail, Sail, TwoIwil
 from imitable.methods import METHODS
 from imitable.networks import Policy
 from imitable.runs import RunFolder, perform
@@ -373,6 +375,33 @@ def test_a_run_says_how_many_simulations_broke_down(tmp_path: Path) -> None:
     assert result["diverged"]["posing"] > 0
     assert result["diverged"]["learning"] > 0
     assert np.isfinite(result["returns"]).all()
+
+
+# Every method on every task
+
+BRIEF = {
+    Cloning: ["updates=5"],
+    Gail: ["rounds=2", "trpo.batch=50"],
+    TwoIwil: ["rounds=2", "trpo.batch=50", "classifier.iterations=5"],
+    IcGail: ["rounds=2", "trpo.batch=50"],
+    Sail: ["iterations=2", "frozen=1", "batch=50", "foresight_updates=5", "pretraining_updates=5", "passes=1", "refreshing_steps=5"],
+}
+LENIENT = ["exploration=10", "fit.epochs=1", "noise=0.3", "sigma=1000"]  # so that a hasty f_id rejects nothing
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if task.target.horizon > 500 else []) for name, task in TASKS.items()]
+)
+def test_every_method_runs_on_every_task(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("imitable.runs.learn", partial(learn, episodes=2))
+    demos = tmp_path / "demos.npz"
+    gather(TASKS[name], seed=0, count=120 if TASKS[name].target.horizon > 500 else 40).save(demos)
+    for method in METHODS.values():
+        kind = type(method.learner(TASKS[name].learner))
+        task, chosen = prepared(TASKS[name], method, LENIENT + BRIEF[kind])
+        result = perform(task, chosen, seed=0, folder=tmp_path / method.name, demos=demos)
+        assert np.isfinite(result["mean_return"]), method.name
+        assert Policy.load(tmp_path / method.name / "policy.safetensors")(np.zeros((1, len(task.target.observed)))).shape[0] == 1
 
 
 # What was made before

@@ -119,6 +119,8 @@ TASKS: dict[str, Task] = {
         _driving("fast", driving.FAST, driving.SLOW),
         _locomotion("swimmer", "back-disabled", swimmer.BACK_DISABLED, "front-disabled", swimmer.FRONT_DISABLED),
         _locomotion("swimmer", "front-disabled", swimmer.FRONT_DISABLED, "back-disabled", swimmer.BACK_DISABLED),
+        _locomotion("ant", "x-axis", ant.X_AXIS, "y-axis", ant.Y_AXIS),
+        _locomotion("ant", "y-axis", ant.Y_AXIS, "x-axis", ant.X_AXIS),
     )
 }
 
