@@ -12,6 +12,7 @@ from imitable.experiment import weigh
 from imitable.inverse_dynamics import explore
 from imitable.methods import METHODS, Method
 from imitable.problem import Settings, measure_tolerance, pose, replays_of_own
+from imitable.replay import Replay
 from imitable.scores import feasibility, uniform
 from turntable import CLOCKWISE, COUNTER_CLOCKWISE, SETTINGS, ExactInverse
 
@@ -59,6 +60,17 @@ def test_more_noise_tolerates_more() -> None:
     demos = turntable.mixed(own=4, other=16)
     accepted = [(feasibility(turntable.posed(demos, settings=replace(SETTINGS, noise=noise))) > 0).sum() for noise in (1e-3, 1.0)]
     assert accepted[0] < accepted[1]
+
+
+def test_outliers_are_the_replays_that_stray_farthest() -> None:
+    distances = np.array([0.3, 0.1, np.inf, 0.2, 0.9, 0.4])
+    own, perturbed = (Replay(np.empty(0), np.empty(0), each, np.isinf(each)) for each in (np.array([0.01]), distances))
+    assert measure_tolerance(own, perturbed, noise=0.1).farthest == 0.9
+    assert measure_tolerance(own, perturbed, noise=0.1, outliers=0.25).farthest == pytest.approx(0.4)
+    assert measure_tolerance(own, perturbed, noise=0.1, outliers=0.5).farthest == pytest.approx(0.3)
+    none_left = Replay(np.empty(0), np.empty(0), np.array([np.inf]), np.array([True]))
+    with pytest.raises(ImitableError, match="tolerance is empty"):
+        measure_tolerance(own, none_left, noise=0.1, outliers=0.25)
 
 
 def test_no_noise_and_a_perfect_inverse_leave_no_tolerance() -> None:

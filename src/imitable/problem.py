@@ -23,6 +23,8 @@ class Settings:
     radius: float = np.inf  # how near two starts must be to be compared, in `start_key` units
     exploration: int = 200  # random episodes of the target
     held_out: float = 0.2  # share of them that sets the tolerance, never used in fitting
+    outliers: float = 0.0
+    """The share of its own trajectories that the target follows worst and that d_max leaves out; 0: the maximum, as in the paper."""
     fit: InverseDynamicsFit = field(default_factory=InverseDynamicsFit)
 
     def __post_init__(self) -> None:
@@ -33,6 +35,7 @@ class Settings:
             ("radius", self.radius > 0, "above 0"),
             ("exploration", self.exploration >= 2, "at least 2"),
             ("held_out", 0 < self.held_out < 1, "between 0 and 1"),
+            ("outliers", 0 <= self.outliers < 1, "at least 0 and below 1"),
         )
 
 
@@ -41,7 +44,7 @@ class Tolerance:
     """Replay distances between which feasibility falls from 1 to 0."""
 
     closest: float  # d_min: the target's own trajectories, followed at best
-    farthest: float  # d_max: the same, perturbed at every step, followed at worst
+    farthest: float  # d_max: the same, perturbed at every step, followed at worst, but for outliers
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ def pose(
         settings=settings,
         inverse_dynamics=inverse_dynamics,
         replay=replayed,
-        tolerance=measure_tolerance(own, perturbed, noise=settings.noise),
+        tolerance=measure_tolerance(own, perturbed, noise=settings.noise, outliers=settings.outliers),
         own_distances=own.distances,
         step_scale=step_scale(training),
         diverged=held_out.diverged + training.diverged + sum(int(each.diverged.sum()) for each in (own, perturbed, replayed)),
@@ -109,10 +112,10 @@ def replays_of_own(
     return plain, replay(held_out.trajectories, target, inverse_dynamics, noise=noise, rng=rng)
 
 
-def measure_tolerance(own: Replay, perturbed: Replay, *, noise: float) -> Tolerance:
-    """d_min and d_max from these replays, of those that did not diverge."""
+def measure_tolerance(own: Replay, perturbed: Replay, *, noise: float, outliers: float = 0.0) -> Tolerance:
+    """d_min and d_max from these replays, of those that did not diverge and are no outliers."""
     followed = perturbed.distances[~perturbed.diverged]
-    closest, farthest = float(own.distances.min()), float(followed.max(initial=0.0))
+    closest, farthest = float(own.distances.min()), float(np.quantile(followed, 1 - outliers)) if len(followed) else 0.0
     if not farthest - closest > 1e-12:
         raise ImitableError(
             f"the tolerance is empty: d_min {closest:.3g} is not below d_max {farthest:.3g} at noise {noise:g}; raise Settings.noise"
