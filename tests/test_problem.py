@@ -1,6 +1,7 @@
 """Posing the problem: tolerance, blindness to sources, and what is refused."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,11 +10,13 @@ import turntable
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
 from imitable.experiment import weigh
-from imitable.inverse_dynamics import explore
+from imitable.inverse_dynamics import InverseDynamics, explore
 from imitable.methods import METHODS, Method
-from imitable.problem import Settings, measure_tolerance, pose, replays_of_own
+from imitable.problem import Settings, measure_tolerance, pose, rehearse, replays_of_own
+from imitable.reinforcement import Episodes
 from imitable.replay import Replay
 from imitable.scores import feasibility, uniform
+from imitable.simulators import Simulator
 from turntable import CLOCKWISE, COUNTER_CLOCKWISE, SETTINGS, ExactInverse
 
 
@@ -60,6 +63,40 @@ def test_more_noise_tolerates_more() -> None:
     demos = turntable.mixed(own=4, other=16)
     accepted = [(feasibility(turntable.posed(demos, settings=replace(SETTINGS, noise=noise))) > 0).sum() for noise in (1e-3, 1.0)]
     assert accepted[0] < accepted[1]
+
+
+def test_a_rehearsal_is_what_the_target_did_when_it_chased() -> None:
+    demos = turntable.mixed(own=3, other=4)
+    seen = rehearse(demos, CLOCKWISE, ExactInverse(CLOCKWISE))
+    rows, states = seen.trajectories.transition_rows, seen.trajectories.states
+    stepped = CLOCKWISE.observe(CLOCKWISE.step(CLOCKWISE.restore(states[rows]), seen.actions))
+    assert stepped == pytest.approx(states[rows + 1], abs=1e-9)
+    assert np.array_equal(seen.trajectories.start_states, demos.start_states)
+    assert not np.allclose(states, demos.states), "it kept up with everything"
+
+
+def test_f_id_learns_from_the_rehearsal_of_the_best_demonstrations() -> None:
+    demos, taught = turntable.mixed(own=10, other=10), []
+
+    class Fit(turntable.ExactFit):
+        def __call__(self, exploration: Episodes, target: Simulator, **rest: Any) -> InverseDynamics:
+            taught.append(exploration.trajectories)
+            return super().__call__(exploration, target, **rest)
+
+    plain, rehearsed = (turntable.posed(demos, settings=replace(SETTINGS, rehearsed=count, fit=Fit())) for count in (0, 4))
+    explored, again, more = taught
+    assert np.array_equal(explored.states, again.states)
+    best = demos.select(np.argsort(-demos.returns, kind="stable")[:4])
+    assert np.array_equal(more.start_states[len(again) :], best.start_states)
+    assert np.array_equal(plain.step_scale, rehearsed.step_scale)
+
+
+def test_a_rehearsal_that_breaks_down_everywhere_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    demos = turntable.demonstrations(count=2)
+    broken = Replay(demos.states, np.empty(0), np.full(2, np.inf), np.full(2, True))
+    monkeypatch.setattr("imitable.problem.replay", lambda *_, **__: broken)
+    with pytest.raises(ImitableError, match=r"each of the 2 demonstrations it rehearsed; leave out Settings\.rehearsed"):
+        rehearse(demos, CLOCKWISE, ExactInverse(CLOCKWISE))
 
 
 def test_outliers_are_the_replays_that_stray_farthest() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from imitable.arrays import Array, Generator, one_thread
-from imitable.demonstrations import Demonstrations
+from imitable.demonstrations import Demonstrations, join
 from imitable.errors import ImitableError, check_fields
 from imitable.inverse_dynamics import InverseDynamics, InverseDynamicsFit, explore
 from imitable.reinforcement import Episodes
@@ -23,6 +23,9 @@ class Settings:
     radius: float = np.inf  # how near two starts must be to be compared, in `start_key` units
     exploration: int = 200  # random episodes of the target
     held_out: float = 0.2  # share of them that sets the tolerance, never used in fitting
+    rehearsed: int = 0
+    """How many demonstrations, those of the highest returns, the target chases beforehand, so that f_id also learns from what it does
+    where it will have to follow; 0: none, as in the paper."""
     outliers: float = 0.0
     """The share of its own trajectories that the target follows worst and that d_max leaves out; 0: the maximum, as in the paper."""
     fit: InverseDynamicsFit = field(default_factory=InverseDynamicsFit)
@@ -35,6 +38,7 @@ class Settings:
             ("radius", self.radius > 0, "above 0"),
             ("exploration", self.exploration >= 2, "at least 2"),
             ("held_out", 0 < self.held_out < 1, "between 0 and 1"),
+            ("rehearsed", self.rehearsed >= 0, "at least 0"),
             ("outliers", 0 <= self.outliers < 1, "at least 0 and below 1"),
         )
 
@@ -81,7 +85,12 @@ def pose(
     exploring, fitting, perturbing = rng.spawn(3)
     held_out = explore(target, count=max(1, round(settings.held_out * settings.exploration)), rng=exploring)
     training = explore(target, count=max(1, settings.exploration - len(held_out.trajectories)), rng=exploring)
-    inverse_dynamics = settings.fit(training, target, rng=fitting, watch=lambda share: watch(0.9 * share))
+    fits = 2 if settings.rehearsed else 1
+    inverse_dynamics = settings.fit(training, target, rng=fitting, watch=lambda share: watch(0.9 * share / fits))
+    if settings.rehearsed:
+        best = demonstrations.select(np.argsort(-demonstrations.returns, kind="stable")[: settings.rehearsed])
+        known = together(training, rehearse(best.without_sources(), target, inverse_dynamics))
+        inverse_dynamics = settings.fit(known, target, rng=fitting, watch=lambda share: watch(0.45 + 0.45 * share))
     own, perturbed = replays_of_own(held_out, target, inverse_dynamics, noise=settings.noise, rng=perturbing)
     anonymous = demonstrations.without_sources()
     replayed = replay(anonymous, target, inverse_dynamics)
@@ -95,6 +104,25 @@ def pose(
         own_distances=own.distances,
         step_scale=step_scale(training),
         diverged=held_out.diverged + training.diverged + sum(int(each.diverged.sum()) for each in (own, perturbed, replayed)),
+    )
+
+
+def rehearse(demonstrations: Demonstrations, target: Simulator, inverse_dynamics: InverseDynamics) -> Episodes:
+    """What the target did when it chased these demonstrations, whether it kept up or not."""
+    chased = replay(demonstrations, target, inverse_dynamics)
+    rows, whole = demonstrations.transition_rows, ~chased.diverged
+    if not whole.any():
+        raise ImitableError(
+            f"the target's simulation broke down on each of the {len(whole)} demonstrations it rehearsed; leave out Settings.rehearsed"
+        )
+    actions = inverse_dynamics(chased.states[rows], demonstrations.states[rows + 1])
+    reached = Demonstrations(chased.states, demonstrations.lengths, np.zeros(len(demonstrations)))
+    return Episodes(reached.select(whole), actions[np.repeat(whole, demonstrations.lengths)], int(chased.diverged.sum()))
+
+
+def together(some: Episodes, others: Episodes) -> Episodes:
+    return Episodes(
+        join([some.trajectories, others.trajectories]), np.concatenate([some.actions, others.actions]), some.diverged + others.diverged
     )
 
 

@@ -76,7 +76,7 @@ def _driving(name: str, target: Simulator, demonstrator: Simulator) -> Task:
 
 
 # A few wild random swims are followed so badly that the paper's maximum would let the other swimmer's strokes pass.
-SWIMMER_SETTINGS = Settings(noise=0.0005, sigma=40.0, exploration=200, outliers=0.25)
+SWIMMER_SETTINGS = Settings(noise=0.0005, sigma=40.0, exploration=200, rehearsed=50, outliers=0.25)
 SWIMMER_LEARNER = Gail(
     rounds=200,
     discriminator_steps=5,  # a penalised discriminator moves slowly
@@ -100,7 +100,7 @@ WALKING = Trpo(
     value_passes=20,
     spread=0.5,
 )
-ANT_SETTINGS = Settings(noise=0.001, sigma=500.0, exploration=200)
+ANT_SETTINGS = Settings(noise=0.001, sigma=500.0, exploration=200, rehearsed=50)
 ANT_LEARNER = Gail(rounds=400, discriminator_steps=5, penalty=0.1, trpo=WALKING, checkpoint_every=80)
 
 
