@@ -188,16 +188,19 @@ def sources_table(cells: Cells) -> list[str]:
     return lines
 
 
-def confusion_table(cells: Cells) -> list[str]:
+def confusion_section(cells: Cells) -> list[str]:
     """How often demonstrations of each source pass as feasible: the target's own should, those of other dynamics should not."""
-    lines = [f"| task | seeds | {' | '.join(SOURCES)} |", "|---|---|---|---|---|"]
+    lines: list[str] = []
     for task in PAPER:
         if found := {
             cell["config"]["seed"]: cell["feasible"] for method in METHODS for cell in cells.get((task, method), []) if "feasible" in cell
         }:
             shares = [np.mean([each[source] for each in found.values()], axis=0) for source in SOURCES]
             lines.append(f"| {task} | {len(found)} | {' | '.join(f'{share:.1%} ({mean:.2f})' for share, mean in shares)} |")
-    return lines
+    if not lines:
+        return []
+    explained = "Which demonstrations pass as feasible: the share with w_f above 0 and, in brackets, the mean w_f of all:"
+    return [explained, "", f"| task | seeds | {' | '.join(SOURCES)} |", "|---|---|---|---|---|", *lines, ""]
 
 
 def experts_table() -> list[str]:
@@ -280,10 +283,7 @@ def write() -> None:
         "",
         *sources_table(cells),
         "",
-        "Which demonstrations pass as feasible: the share with w_f above 0 and, in brackets, the mean w_f of all:",
-        "",
-        *confusion_table(cells),
-        "",
+        *confusion_section(cells),
         "## Shipped policies",
         "",
         "Trained by `imitable expert TASK -o src/imitable/policies --seeds ...` (`make experts`), measured over 1000 episodes (Swimmer",

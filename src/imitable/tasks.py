@@ -75,7 +75,8 @@ def _driving(name: str, target: Simulator, demonstrator: Simulator) -> Task:
     return Task(f"driving/{name}", cast, Settings(noise=0.001, sigma=100.0, radius=0.1, exploration=400), Cloning())
 
 
-# A few wild random swims are followed so badly that the paper's maximum would let the other swimmer's strokes pass.
+# A few wild random swims are followed so badly that the paper's maximum would let the other swimmer's strokes pass; without them the
+# optimal strokes pass only if f_id has rehearsed. The paper's own recipe: `--set rehearsed=0 --set outliers=0`.
 SWIMMER_SETTINGS = Settings(noise=0.0005, sigma=40.0, exploration=200, rehearsed=50, outliers=0.25)
 SWIMMER_LEARNER = Gail(
     rounds=200,
