@@ -380,7 +380,7 @@ def test_control_c_before_the_first_checkpoint_leaves_a_run_that_can_be_resumed(
 
     command = ["run", "driving/slow", "--method", "none", "--demos", demos, "-o", tmp_path / "run", *TINY]
     with monkeypatch.context() as patch:
-        patch.setattr(runs, "pose", interrupt)
+        patch.setattr(runs, "kept_or_posed", interrupt)
         outcome = imitable(*command)
     assert outcome.code == 130
     assert "--resume" in outcome.err
