@@ -195,7 +195,7 @@ def confusion_section(cells: Cells) -> list[str]:
         if found := {
             cell["config"]["seed"]: cell["feasible"] for method in METHODS for cell in cells.get((task, method), []) if "feasible" in cell
         }:
-            shares = [np.mean([each[source] for each in found.values()], axis=0) for source in SOURCES]
+            shares = [np.mean([each.get(source, [0.0, 0.0]) for each in found.values()], axis=0) for source in SOURCES]
             lines.append(f"| {task} | {len(found)} | {' | '.join(f'{share:.1%} ({mean:.2f})' for share, mean in shares)} |")
     if not lines:
         return []
@@ -221,7 +221,7 @@ def commands(cells: Cells) -> list[tuple[str, str, str]]:
         methods = " ".join(method for method in METHODS if (task, method) in cells)
         seeds = sorted({cell["config"]["seed"] for method in METHODS for cell in cells.get((task, method), [])})
         if methods:
-            together[methods, f"{seeds[0]}-{seeds[-1]}"].append(task)
+            together[methods, ",".join(map(str, seeds))].append(task)
     return [(" ".join(tasks), methods, seeds) for (methods, seeds), tasks in together.items()]
 
 
@@ -265,7 +265,7 @@ def write() -> None:
         *verdicts(found),
         "",
         f"By {FURTHER} further episodes of each run ({FURTHER_LONG} of Swimmer and Ant, whose starts are much alike), the same starts for",
-        f"all (`imitable evaluate RUN --episodes {FURTHER}`), which leaves the differences between training runs and little of the luck of",
+        "all (`imitable evaluate RUN --episodes N`), which leaves the differences between training runs and little of the luck of",
         "starts:",
         "",
         *verdicts(further),

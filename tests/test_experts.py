@@ -2,9 +2,11 @@
 
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,8 +17,8 @@ from imitable.evaluation import evaluate
 from imitable.experiment import gather
 from imitable.experts import Schooling, collect, drive, train_and_keep
 from imitable.networks import Policy
-from imitable.reinforcement import Trpo, demonstrate
-from imitable.simulators import driving
+from imitable.reinforcement import Student, Trpo, demonstrate, train
+from imitable.simulators import Simulator, driving
 from imitable.tasks import PUPILS, TASKS
 
 
@@ -149,7 +151,14 @@ def test_an_interrupted_training_goes_on_where_it_was(tmp_path: Path, before: tu
     assert len(whole["curve"]) == 7
 
 
-def test_easier_simulators_come_first(tmp_path: Path) -> None:
+def test_easier_simulators_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained: list[Simulator] = []
+
+    def listen(simulator: Simulator, **rest: Any) -> Iterator[Student]:
+        trained.append(simulator)
+        return train(simulator, **rest)
+
+    monkeypatch.setattr("imitable.experts.train", listen)
     prepared, alone, elsewhere = (
         train_and_keep(
             simulator, Schooling(rounds=1, before=before, trpo=TINY, episodes=5), name="pupil", folder=tmp_path / name, seeds=[0]
@@ -160,6 +169,7 @@ def test_easier_simulators_come_first(tmp_path: Path) -> None:
             ("elsewhere", turntable.COUNTER_CLOCKWISE, ((turntable.COUNTER_CLOCKWISE, 2),)),
         )
     )
+    assert trained[:2] == [turntable.COUNTER_CLOCKWISE, turntable.CLOCKWISE]
     assert prepared["steps"] == alone["steps"] == 300
     assert len({record["mean_return"] for record in (prepared, alone, elsewhere)}) == 3, "all three were trained alike"
 

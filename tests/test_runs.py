@@ -13,6 +13,7 @@ import turntable
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
 from imitable.experiment import Streams, gather, learn, prepared, run, weigh
+from imitable.inverse_dynamics import InverseDynamicsFit
 from imitable.kept import kept_or_gathered, kept_or_posed
 from imitable.learners import Cloning, Gail, IcGail, Sail, TwoIwil
 from imitable.methods import METHODS
@@ -446,9 +447,22 @@ def test_posed_problems_are_kept_and_found_again(tmp_path: Path, monkeypatch: py
     kept_or_posed(demonstrations, task, seed=1)
     kept_or_posed(demonstrations, adjusted(task, ["noise=0.002"]), seed=0)
     kept_or_posed(gather(task, seed=0, count=11), task, seed=0)
-    assert len(list((tmp_path / "cache").iterdir())) == 4
+    kept_or_posed(replace(demonstrations, returns=-demonstrations.returns), task, seed=0)
+    assert len(list((tmp_path / "cache").iterdir())) == 5
     kept.write_bytes(b"damaged")
     assert kept_or_posed(demonstrations, task, seed=0).tolerance == made.tolerance
+
+
+def test_a_problem_with_a_fit_of_ones_own_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IMITABLE_CACHE", str(tmp_path / "cache"))
+
+    class OwnFit(InverseDynamicsFit):
+        pass
+
+    task = TASKS["driving/fast"]
+    own = replace(task, settings=replace(task.settings, exploration=10, fit=OwnFit(epochs=1)))
+    kept_or_posed(gather(task, seed=0, count=5), own, seed=0)
+    assert not (tmp_path / "cache").exists()
 
 
 def test_a_problem_of_an_unregistered_task_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

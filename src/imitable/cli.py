@@ -82,9 +82,8 @@ def score(
     """Score every demonstration: feasibility on the task's target, optimality, and their product."""
     from imitable.arrays import one_thread
     from imitable.demonstrations import Demonstrations
-    from imitable.experiment import Streams
     from imitable.files import check_writable
-    from imitable.problem import pose
+    from imitable.kept import kept_or_posed
     from imitable.report.figures import draw_scores
     from imitable.scorecard import save_scorecard, scorecard
     from imitable.tasks import adjusted, find_task
@@ -94,7 +93,7 @@ def score(
         check_writable(path)
     demonstrations = Demonstrations.load(demos)
     with one_thread(), _progress("scoring") as advance:
-        problem = pose(demonstrations, chosen.target, settings=chosen.settings, rng=Streams(seed).posing(), watch=advance)
+        problem = kept_or_posed(demonstrations, chosen, seed=seed, watch=advance)
     card = scorecard(demonstrations, problem)
     save_scorecard(card, output)
     if picture is not None:

@@ -153,7 +153,7 @@ def school(simulator: Simulator, schooling: Schooling, *, seed: int, notes: Path
     students = _course(simulator, schooling, first=first, rng=learning, resume=saved)
     student = next(students)
     for number, student in enumerate(students, start=first):
-        watch(number / total)
+        watch((number + 1) / total)
         if (number + 1) % pause == 0 or number + 1 == total:
             few = np.random.default_rng((seed, number))  # of its own, so that measuring does not depend on interruptions
             earned_now = evaluate(student.agent.policy, simulator, episodes=10, rng=few).returns.mean()

@@ -23,7 +23,7 @@ from imitable.errors import ImitableError
 from imitable.experiment import Streams, gather
 from imitable.experts import Composition
 from imitable.files import UNREADABLE, read_arrays, write_arrays
-from imitable.inverse_dynamics import LearnedInverseDynamics
+from imitable.inverse_dynamics import InverseDynamicsFit, LearnedInverseDynamics
 from imitable.problem import Problem, Tolerance, pose
 from imitable.replay import Replay
 from imitable.tasks import TASKS, Task
@@ -50,12 +50,15 @@ def kept_or_gathered(task: Task, *, seed: int, count: int = 1000, composition: C
 def kept_or_posed(demonstrations: Demonstrations, task: Task, *, seed: int, watch: Callable[[float], None] = lambda share: None) -> Problem:
     """The posed problem, from disk if another method posed the same one, or an interrupted run; only on a registered task's target."""
     target, settings, rng = task.target, task.settings, Streams(seed).posing()
-    if task.name not in TASKS or target is not TASKS[task.name].target:
+    registered = task.name in TASKS and target is TASKS[task.name].target
+    if not registered or type(settings.fit) is not InverseDynamicsFit:  # whoever fits otherwise may change how
         return pose(demonstrations, target, settings=settings, rng=rng, watch=watch)
-    shown = sha256(demonstrations.states.tobytes() + demonstrations.lengths.tobytes()).hexdigest()
-    kept = _place({"task": task.name, "seed": seed, "settings": describe(settings), "demonstrations": shown})
+    shown = sha256()
+    for array in (demonstrations.states, demonstrations.lengths, demonstrations.returns):
+        shown.update(np.ascontiguousarray(array).data)
+    kept = _place({"task": task.name, "seed": seed, "settings": describe(settings), "demonstrations": shown.hexdigest()})
     if kept.exists():
-        with suppress(KeyError, *UNREADABLE):  # damaged: made anew
+        with suppress(KeyError, RuntimeError, *UNREADABLE):  # damaged: made anew
             return _problem(read_arrays(kept), demonstrations, task)
     problem = pose(demonstrations, target, settings=settings, rng=rng, watch=watch)
     with suppress(ImitableError):
@@ -112,7 +115,7 @@ def own_files() -> str:
     return digest.hexdigest()
 
 
-BYSTANDERS = ("__init__", "__main__", "cli", "errors", "evaluation", "files", "kept", "methods", "runs", "sampling", "scorecard", "sweep")
+BYSTANDERS = ("__init__", "__main__", "cli", "errors", "evaluation", "files", "methods", "runs", "sampling", "scorecard", "sweep")
 """Modules of the package that neither make demonstrations nor pose problems."""
 
 

@@ -85,7 +85,7 @@ def pose(
     exploring, fitting, perturbing = rng.spawn(3)
     held_out = explore(target, count=max(1, round(settings.held_out * settings.exploration)), rng=exploring)
     training = explore(target, count=max(1, settings.exploration - len(held_out.trajectories)), rng=exploring)
-    fits = 2 if settings.rehearsed else 1
+    known, fits = training, 2 if settings.rehearsed else 1
     inverse_dynamics = settings.fit(training, target, rng=fitting, watch=lambda share: watch(0.9 * share / fits))
     if settings.rehearsed:
         best = demonstrations.select(np.argsort(-demonstrations.returns, kind="stable")[: settings.rehearsed])
@@ -103,7 +103,7 @@ def pose(
         tolerance=measure_tolerance(own, perturbed, noise=settings.noise, outliers=settings.outliers),
         own_distances=own.distances,
         step_scale=step_scale(training),
-        diverged=held_out.diverged + training.diverged + sum(int(each.diverged.sum()) for each in (own, perturbed, replayed)),
+        diverged=held_out.diverged + known.diverged + sum(int(each.diverged.sum()) for each in (own, perturbed, replayed)),
     )
 
 

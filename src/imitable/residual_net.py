@@ -1,4 +1,4 @@
-"""The eight-layer residual network of the inverse dynamics, in torch; imported only when one is fitted."""
+"""The eight-layer residual network of the inverse dynamics, in torch; imported only when one is fitted or read."""
 
 from collections.abc import Callable, Mapping
 

@@ -14,7 +14,7 @@ import numpy as np
 from imitable.arrays import Array, Generator
 from imitable.errors import ImitableError
 from imitable.files import check_writable
-from imitable.runs import RunFolder
+from imitable.runs import SCORES, RunFolder
 
 LOG = "log.txt"
 SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "IMITABLE_THREADS": "1"}
@@ -99,8 +99,8 @@ def sweep(
 
 
 def _next(waiting: Sequence[Cell], running: Collection[Cell]) -> int:
-    """The first cell that does not pose the problem which a running one poses too, and keeps for it; if there is none, the first."""
-    posing = {(cell.task, cell.seed) for cell in running}
+    """The first cell whose problem no running one is posing, and will keep for it; if there is none, the first."""
+    posing = {(cell.task, cell.seed) for cell in running if not (cell.folder / SCORES).exists()}
     return next((number for number, cell in enumerate(waiting) if (cell.task, cell.seed) not in posing), 0)
 
 

@@ -145,7 +145,7 @@ _SWIMMING = Schooling(
     episodes=100,
 )
 # With its back joint held, a swimmer settles for drifting sideways, at 100. The stroke that takes it forwards is found with the joint
-# free, and kept as it is held ever more closely.
+# free to bend by 50 degrees, and kept as it is held ever more closely.
 _HELD_EVER_CLOSER = ((50.0, 150), (30.0, 75), (20.0, 75), (13.0, 50))  # degrees, rounds
 _STIFFENING = replace(_SWIMMING, before=tuple((swimmer.Swimmer(back=bend), rounds) for bend, rounds in _HELD_EVER_CLOSER))
 _TEN_SWIMS = Schooling(rounds=10, episodes=100)
