@@ -13,7 +13,7 @@ from imitable.errors import ImitableError
 from imitable.evaluation import evaluate
 from imitable.experiment import run
 from imitable.learners import Checkpoint, Cloning, IcGail, Learner, Sail, TwoIwil
-from imitable.learners._adversary import AGENT, DEMONSTRATED, Adversary, Claim, halfway
+from imitable.learners._adversary import AGENT, DEMONSTRATED, Adversary, Claim, somewhere_between
 from imitable.learners._labels import Labels, draw_labels
 from imitable.learners.cloning import recovered_actions
 from imitable.learners.sail import Foresight, critic_gradient, log_likelihood
@@ -265,7 +265,7 @@ def test_a_penalty_holds_the_steepness_between_demonstrated_and_visited_near_one
         parameters, memory = judge.network.initial(np.random.default_rng(1)), Adam.fresh(judge.network.size, rate=0.02)
         for _ in range(500):
             strict.update(parameters, memory, [Claim(agent, AGENT), Claim(demonstrated, DEMONSTRATED)], rng=rng)
-        between = halfway(demonstrated, agent, rng)
+        between = somewhere_between(demonstrated, agent, rng)
         values = judge.network.forward(parameters, between)
         steepness[penalty] = np.linalg.norm(judge.network.input_gradients(parameters, values, np.ones((200, 1), np.float32)), axis=1)
     assert np.median(steepness[0.0]) > 2

@@ -18,7 +18,7 @@ def logistic(logits: Float32) -> Float32:
     return np.asarray(1 / (1 + np.exp(-np.clip(logits, -30, 30))), np.float32)
 
 
-def halfway(shown: Float32, visited: Float32, rng: Generator) -> Float32:
+def somewhere_between(shown: Float32, visited: Float32, rng: Generator) -> Float32:
     """(N, inputs) somewhere on the line from each demonstrated to a visited one, where a penalty is to hold."""
     share = rng.random((len(shown), 1), np.float32)
     return share * shown + (1 - share) * visited
@@ -74,7 +74,7 @@ class Adversary:
         gradient = self.network.backward(parameters, values, slopes)
         if self.penalty:
             shown, visited = claims[-1].inputs, claims[0].inputs
-            mixed = halfway(shown, visited[rng.integers(len(visited), size=len(shown))], rng)
+            mixed = somewhere_between(shown, visited[rng.integers(len(visited), size=len(shown))], rng)
             gradient += penalty_gradient(self.network, parameters, mixed, penalty=self.penalty)
         memory.step(parameters, gradient)
         return {"agent recognised": recognised[AGENT][0], "demonstrations recognised": recognised[DEMONSTRATED][0]}

@@ -13,7 +13,7 @@ import numpy as np
 
 from imitable.arrays import Array, Float32, Generator, Snapshot, generator_state, restore_generator
 from imitable.errors import check_fields
-from imitable.learners._adversary import halfway, penalty_gradient
+from imitable.learners._adversary import penalty_gradient, somewhere_between
 from imitable.learners.base import Checkpoint
 from imitable.networks import Adam, Mlp, Policy
 from imitable.problem import Problem
@@ -144,7 +144,7 @@ class Sail:
             for _ in range(self.critic_steps):
                 shown = arrivals[sampler.pick(self.critic_batch, rng)]
                 seen = visited[rng.integers(len(visited), size=self.critic_batch)]
-                mixed = halfway(shown, seen, rng)
+                mixed = somewhere_between(shown, seen, rng)
                 gradient = critic_gradient(student.critic_network, student.critic, shown, seen, mixed, penalty=self.penalty)
                 student.critic_memory.step(student.critic, gradient)
             if student.done < self.frozen:
