@@ -40,7 +40,7 @@ from imitable.scores.optimality import rectified_return
 from imitable.simulators import Simulator, advance, ant, earned, reacher, swimmer
 from imitable.simulators._mujoco import Physics
 from imitable.sweep import SINGLE_THREADED
-from imitable.tasks import SWIMMER_LEARNER, find_task
+from imitable.tasks import SWIMMER_GAIL, find_task
 
 # What the command line does for itself: small matrices on one thread, and freed memory kept for reuse.
 PROCESS = SINGLE_THREADED | {"MALLOC_TRIM_THRESHOLD_": "2000000000", "MALLOC_MMAP_THRESHOLD_": "2000000000"}
@@ -212,7 +212,7 @@ def peers(*, quick: bool) -> Iterator[Row]:
     """Rounds of 2IWIL and IC-GAIL against rounds of GAIL on Swimmer, and the time of SAIL's whole schedule from a few iterations."""
     problem, rng = some_problem(swimmer.BACK_DISABLED, seed=0), np.random.default_rng(0)
     rounds, sail = 3 if quick else 12, Sail()
-    gail = replace(SWIMMER_LEARNER, rounds=rounds, checkpoint_every=1)
+    gail = replace(SWIMMER_GAIL, rounds=rounds, checkpoint_every=1)
     learners = {"GAIL": gail, "2IWIL": TwoIwil(gail=gail), "IC-GAIL": IcGail(gail=gail)}
     games = {name: learner(problem, np.linspace(0, 1, 20), rng=np.random.default_rng(0)) for name, learner in learners.items()}
     for game in games.values():

@@ -1,11 +1,14 @@
 """The learned inverse dynamics and the exploration it is learned from."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from torch import nn
 
 import turntable
-from imitable.inverse_dynamics import InverseDynamicsFit, explore
+from imitable.errors import ImitableError
+from imitable.inverse_dynamics import InverseDynamicsFit, LearnedInverseDynamics, explore
 from imitable.problem import Settings, pose
 from imitable.residual_net import ResidualNet
 from imitable.scores import feasibility
@@ -27,6 +30,32 @@ def test_exploration_holds_actions_in_every_other_episode() -> None:
     assert actions.min() < -0.95
     assert actions.max() > 0.95
     assert actions.mean() == pytest.approx(0, abs=0.15)
+
+
+def test_gentle_exploration_keeps_each_episode_to_its_share_of_the_action_range() -> None:
+    gentle = explore(turntable.CLOCKWISE, count=40, gentlest=0.2, rng=np.random.default_rng(0)).actions.reshape(40, 50)
+    largest = np.abs(gentle).max(axis=1)
+    assert 0.15 < largest.min() < 0.5
+    assert 0.8 < largest.max() <= 1
+    lopsided = dataclasses.replace(turntable.CLOCKWISE, action_low=np.array([0.4]))
+    still = explore(lopsided, count=4, gentlest=0.0, rng=np.random.default_rng(0)).actions
+    assert still.mean() == pytest.approx(0.7, abs=0.1), "shares are of the range, around its middle"
+
+
+def test_f_id_looks_at_the_columns_it_aims_at_alone() -> None:
+    target, rng = turntable.CLOCKWISE, np.random.default_rng(0)
+    explored = explore(target, count=4, rng=rng)
+    rows, states = explored.trajectories.transition_rows, explored.trajectories.states
+    learned = InverseDynamicsFit(epochs=1, aimed=(1,))(explored, target, rng=rng)
+    before, after = states[rows], states[rows + 1]
+    for column, matters in ((0, False), (1, True)):
+        moved = after.copy()
+        moved[:, column] += 0.1
+        assert np.array_equal(learned(before, moved), learned(before, after)) != matters
+    restored = LearnedInverseDynamics.restored(learned.arrays(), target)
+    assert np.array_equal(restored(before, after), learned(before, after))
+    with pytest.raises(ImitableError, match=r"aimed=\(0, 9\) does not fit .* from 0 to"):
+        InverseDynamicsFit(epochs=1, aimed=(0, 9))(explored, target, rng=rng)
 
 
 def test_explored_actions_explain_their_transitions() -> None:

@@ -17,13 +17,13 @@ from imitable.problem import Problem, Settings, pose
 from imitable.reinforcement import demonstrate
 from imitable.scores import confidence
 from imitable.simulators import swimmer
-from imitable.tasks import SWIMMER_LEARNER
+from imitable.tasks import SWIMMER_GAIL
 
 pytestmark = pytest.mark.slow
 
 TARGET = swimmer.FRONT_DISABLED
 LIGHT = replace(TARGET, weight=0.5)
-GAIL = SWIMMER_LEARNER
+GAIL = SWIMMER_GAIL
 HASTY = Settings(noise=0.5, sigma=40.0, exploration=4, fit=InverseDynamicsFit(epochs=1))  # where no learner asks f_id
 CAREFUL = Settings(noise=0.0005, sigma=40.0, exploration=200)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 
 import turntable
 from imitable.demonstrations import Demonstrations
@@ -12,7 +13,7 @@ from imitable.errors import ImitableError
 from imitable.experiment import weigh
 from imitable.inverse_dynamics import InverseDynamics, explore
 from imitable.methods import METHODS, Method
-from imitable.problem import Settings, measure_tolerance, pose, rehearse, replays_of_own
+from imitable.problem import Settings, beginnings, measure_tolerance, most_promising, pose, rehearse, replays_of_own
 from imitable.reinforcement import Episodes
 from imitable.replay import Replay
 from imitable.scores import feasibility, uniform
@@ -75,7 +76,34 @@ def test_a_rehearsal_is_what_the_target_did_when_it_chased() -> None:
     assert not np.allclose(states, demos.states), "it kept up with everything"
 
 
-def test_f_id_learns_from_the_rehearsal_of_the_best_demonstrations() -> None:
+@given(st.lists(st.tuples(st.integers(-3, 3), st.one_of(st.integers(0, 5), st.just(np.inf))), min_size=1), st.integers(1, 12))
+def test_nobody_is_chosen_before_one_who_is_better_and_closer(pile: list[tuple[float, float]], count: int) -> None:
+    returns, distances = np.array(pile, float).T
+    chosen = most_promising(returns, distances, count=count).tolist()
+    followed = np.flatnonzero(np.isfinite(distances)).tolist()
+    assert len(set(chosen)) == len(chosen) == min(count, len(followed))
+    assert set(chosen) <= set(followed)
+    for left_out in set(followed) - set(chosen):
+        surpassed = (returns[left_out] > returns[chosen]) & (distances[left_out] < distances[chosen])
+        assert not surpassed.any()
+
+
+def test_the_best_that_can_be_followed_are_the_most_promising() -> None:
+    returns = np.array([500.0] * 20 + [3000.0] + [4000.0] * 20)  # followed but poor, followed and good, good but out of reach
+    distances = np.concatenate([np.linspace(0.1, 0.2, 20), [0.15], np.linspace(0.8, 0.9, 20)])
+    assert 20 in most_promising(returns, distances, count=5)
+
+
+def test_beginnings_are_the_first_steps() -> None:
+    states = np.arange(12.0)[:, None]
+    demos = Demonstrations(states, np.array([2, 5, 2]), np.array([1.0, 2.0, 3.0]))
+    short = beginnings(demos, steps=3)
+    assert short.lengths.tolist() == [2, 3, 2]
+    assert short.states[:, 0].tolist() == [0, 1, 2, 3, 4, 5, 6, 9, 10, 11]
+    assert np.array_equal(short.returns, demos.returns)
+
+
+def test_f_id_learns_from_the_rehearsal_of_the_most_promising_demonstrations() -> None:
     demos, taught = turntable.mixed(own=10, other=10), []
 
     class Fit(turntable.ExactFit):
@@ -86,8 +114,8 @@ def test_f_id_learns_from_the_rehearsal_of_the_best_demonstrations() -> None:
     plain, rehearsed = (turntable.posed(demos, settings=replace(SETTINGS, rehearsed=count, fit=Fit())) for count in (0, 4))
     explored, again, more = taught
     assert np.array_equal(explored.states, again.states)
-    best = demos.select(np.argsort(-demos.returns, kind="stable")[:4])
-    assert np.array_equal(more.start_states[len(again) :], best.start_states)
+    promising = demos.select(most_promising(demos.returns, plain.replay.distances, count=4))  # no longer than a glimpse
+    assert np.array_equal(more.start_states[len(again) :], promising.start_states)
     assert np.array_equal(plain.step_scale, rehearsed.step_scale)
 
 
@@ -99,15 +127,13 @@ def test_a_rehearsal_that_breaks_down_everywhere_says_so(monkeypatch: pytest.Mon
         rehearse(demos, CLOCKWISE, ExactInverse(CLOCKWISE))
 
 
-def test_outliers_are_the_replays_that_stray_farthest() -> None:
-    distances = np.array([0.3, 0.1, np.inf, 0.2, 0.9, 0.4])
+def test_a_replay_that_broke_down_does_not_set_the_tolerance() -> None:
+    distances = np.array([0.3, 0.1, np.inf, 0.2])
     own, perturbed = (Replay(np.empty(0), np.empty(0), each, np.isinf(each)) for each in (np.array([0.01]), distances))
-    assert measure_tolerance(own, perturbed, noise=0.1).farthest == 0.9
-    assert measure_tolerance(own, perturbed, noise=0.1, outliers=0.25).farthest == pytest.approx(0.4)
-    assert measure_tolerance(own, perturbed, noise=0.1, outliers=0.5).farthest == pytest.approx(0.3)
+    assert measure_tolerance(own, perturbed, noise=0.1).farthest == 0.3
     none_left = Replay(np.empty(0), np.empty(0), np.array([np.inf]), np.array([True]))
     with pytest.raises(ImitableError, match="tolerance is empty"):
-        measure_tolerance(own, none_left, noise=0.1, outliers=0.25)
+        measure_tolerance(own, none_left, noise=0.1)
 
 
 def test_no_noise_and_a_perfect_inverse_leave_no_tolerance() -> None:

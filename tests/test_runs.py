@@ -398,7 +398,7 @@ def test_every_method_runs_on_every_task(name: str, tmp_path: Path, monkeypatch:
     demos = tmp_path / "demos.npz"
     gather(TASKS[name], seed=0, count=120 if TASKS[name].target.horizon > 500 else 40).save(demos)
     for method in METHODS.values():
-        kind = type(method.learner(TASKS[name].learner))
+        kind = type(method.learner(TASKS[name]))
         task, chosen = prepared(TASKS[name], method, LENIENT + BRIEF[kind])
         result = perform(task, chosen, seed=0, folder=tmp_path / method.name, demos=demos)
         assert np.isfinite(result["mean_return"]), method.name

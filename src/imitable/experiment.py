@@ -80,7 +80,7 @@ class Streams:
 
 def prepared(task: Task, method: Method, changes: Sequence[str] = ()) -> tuple[Task, Method]:
     """The task with the learner that the method makes of its own, and with numbers replaced in it or in its settings."""
-    return adjusted(replace(task, learner=method.learner(task.learner)), changes), replace(method, learner=own)
+    return adjusted(replace(task, learner=method.learner(task)), changes), replace(method, learner=own)
 
 
 def gather(task: Task, *, seed: int, count: int = 1000, composition: Composition = "paper") -> Demonstrations:
@@ -115,7 +115,7 @@ def learn(
     resume: Snapshot | None = None,
 ) -> Iterator[Measurement]:
     """The learner's policies, each measured on the same fresh starts."""
-    learner = method.learner(task.learner)
+    learner = method.learner(task)
     for checkpoint in learner(problem, weights, rng=streams.learning(), resume=resume):
         measured = evaluate(checkpoint.policy, task.target, episodes=episodes, rng=streams.measuring())
         yield Measurement(checkpoint, measured.returns, measured.diverged)

@@ -4,18 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from imitable.errors import unknown_name
-from imitable.learners import Gail, IcGail, Learner, Sail, TwoIwil
+from imitable.learners import IcGail, Learner, Sail, TwoIwil
 from imitable.scores import Score, confidence, feasibility, naive_optimality, product, rectified_optimality, uniform
+from imitable.tasks import Task
 
 
-def own(learner: Learner) -> Learner:
+def own(task: Task) -> Learner:
     """The task's own learner."""
-    return learner
-
-
-def _gail(learner: Learner) -> Gail:
-    """The task's GAIL, or the usual one where the task clones."""
-    return learner if isinstance(learner, Gail) else Gail()
+    return task.learner
 
 
 @dataclass(frozen=True)
@@ -25,7 +21,7 @@ class Method:
     name: str
     summary: str
     score: Score
-    learner: Callable[[Learner], Learner] = own  # from the task's own
+    learner: Callable[[Task], Learner] = own
     sampled: bool = True  # demonstrations are drawn by their score; else all alike, and the score tells the learner what they are worth
 
 
@@ -38,12 +34,10 @@ METHODS: dict[str, Method] = {
             "ic-gail",
             "the share that labelled confidences do not explain away",
             confidence,
-            lambda learner: IcGail(gail=_gail(learner)),
+            lambda task: IcGail(gail=task.gail),
             sampled=False,
         ),
-        Method(
-            "2iwil", "confidence, learned from a labelled share", confidence, lambda learner: TwoIwil(gail=_gail(learner)), sampled=False
-        ),
+        Method("2iwil", "confidence, learned from a labelled share", confidence, lambda task: TwoIwil(gail=task.gail), sampled=False),
         Method("feasibility", "only what the target can follow: w_f", feasibility),
         Method("naive", "w_f times optimality against the best return of all", product(feasibility, naive_optimality)),
         Method("optimality", "optimality against the best return of all, whoever can follow it", naive_optimality),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from imitable.arrays import Array, Generator, one_thread
+from imitable.arrays import Array, Generator, Integers, one_thread
 from imitable.demonstrations import Demonstrations, join
 from imitable.errors import ImitableError, check_fields
 from imitable.inverse_dynamics import InverseDynamics, InverseDynamicsFit, explore
@@ -22,12 +22,12 @@ class Settings:
     sigma: float  # how much return one may fall short of the best from the same start
     radius: float = np.inf  # how near two starts must be to be compared, in `start_key` units
     exploration: int = 200  # random episodes of the target
+    gentlest: float = 1.0
+    """The smallest share of the action range that an exploring episode keeps to; 1: all use all of it, as in the paper."""
     held_out: float = 0.2  # share of them that sets the tolerance, never used in fitting
     rehearsed: int = 0
-    """How many demonstrations, those of the highest returns, the target chases beforehand, so that f_id also learns from what it does
-    where it will have to follow; 0: none, as in the paper."""
-    outliers: float = 0.0
-    """The share of its own trajectories that the target follows worst and that d_max leaves out; 0: the maximum, as in the paper."""
+    """How many demonstrations, the most promising, the target chases beforehand, so that f_id also learns from what it does where it
+    will have to follow; 0: none, as in the paper."""
     fit: InverseDynamicsFit = field(default_factory=InverseDynamicsFit)
 
     def __post_init__(self) -> None:
@@ -38,8 +38,8 @@ class Settings:
             ("radius", self.radius > 0, "above 0"),
             ("exploration", self.exploration >= 2, "at least 2"),
             ("held_out", 0 < self.held_out < 1, "between 0 and 1"),
+            ("gentlest", 0 <= self.gentlest <= 1, "in [0, 1]"),
             ("rehearsed", self.rehearsed >= 0, "at least 0"),
-            ("outliers", 0 <= self.outliers < 1, "at least 0 and below 1"),
         )
 
 
@@ -48,7 +48,7 @@ class Tolerance:
     """Replay distances between which feasibility falls from 1 to 0."""
 
     closest: float  # d_min: the target's own trajectories, followed at best
-    farthest: float  # d_max: the same, perturbed at every step, followed at worst, but for outliers
+    farthest: float  # d_max: the same, perturbed at every step, followed at worst
 
 
 @dataclass(frozen=True)
@@ -83,13 +83,15 @@ def pose(
     """Explore the target, learn its inverse dynamics, and replay every demonstration on it; `watch` hears the share done."""
     check_width(demonstrations, target)
     exploring, fitting, perturbing = rng.spawn(3)
-    held_out = explore(target, count=max(1, round(settings.held_out * settings.exploration)), rng=exploring)
-    training = explore(target, count=max(1, settings.exploration - len(held_out.trajectories)), rng=exploring)
+    kept_apart = max(1, round(settings.held_out * settings.exploration))
+    held_out = explore(target, count=kept_apart, gentlest=settings.gentlest, rng=exploring)
+    training = explore(target, count=max(1, settings.exploration - kept_apart), gentlest=settings.gentlest, rng=exploring)
     known, fits = training, 2 if settings.rehearsed else 1
     inverse_dynamics = settings.fit(training, target, rng=fitting, watch=lambda share: watch(0.9 * share / fits))
     if settings.rehearsed:
-        best = demonstrations.select(np.argsort(-demonstrations.returns, kind="stable")[: settings.rehearsed])
-        known = together(training, rehearse(best.without_sources(), target, inverse_dynamics))
+        glimpse = replay(beginnings(demonstrations.without_sources(), steps=GLIMPSE), target, inverse_dynamics)
+        chosen = most_promising(demonstrations.returns, glimpse.distances, count=settings.rehearsed)
+        known = together(training, rehearse(demonstrations.select(chosen).without_sources(), target, inverse_dynamics))
         inverse_dynamics = settings.fit(known, target, rng=fitting, watch=lambda share: watch(0.45 + 0.45 * share))
     own, perturbed = replays_of_own(held_out, target, inverse_dynamics, noise=settings.noise, rng=perturbing)
     anonymous = demonstrations.without_sources()
@@ -100,11 +102,35 @@ def pose(
         settings=settings,
         inverse_dynamics=inverse_dynamics,
         replay=replayed,
-        tolerance=measure_tolerance(own, perturbed, noise=settings.noise, outliers=settings.outliers),
+        tolerance=measure_tolerance(own, perturbed, noise=settings.noise),
         own_distances=own.distances,
         step_scale=step_scale(training),
         diverged=held_out.diverged + known.diverged + sum(int(each.diverged.sum()) for each in (own, perturbed, replayed)),
     )
+
+
+GLIMPSE = 100
+"""Steps of each demonstration that show, well enough to choose what to rehearse, whether the target can follow."""
+
+
+def beginnings(demonstrations: Demonstrations, *, steps: int) -> Demonstrations:
+    """The first steps of each demonstration, with the returns of the whole."""
+    lengths = np.minimum(demonstrations.lengths, steps)
+    since_start = np.arange(len(demonstrations.states)) - np.repeat(demonstrations.starts, demonstrations.lengths + 1)
+    return Demonstrations(
+        demonstrations.states[since_start <= np.repeat(lengths, demonstrations.lengths + 1)], lengths, demonstrations.returns
+    )
+
+
+def most_promising(returns: Array, distances: Array, *, count: int) -> Integers:
+    """Up to `count` demonstrations: first those that no other one surpasses in both return and closeness, then those that only they do,
+    and so on. Whoever is the best that the target can follow is among the first, wherever the limit may lie."""
+    waiting, chosen = np.argsort(-returns, kind="stable"), np.empty(0, int)
+    while len(chosen) < count and np.isfinite(distances[waiting]).any():
+        nearest_of_better = np.minimum.accumulate(np.concatenate([[np.inf], distances[waiting][:-1]]))
+        unsurpassed = distances[waiting] < nearest_of_better
+        chosen, waiting = np.concatenate([chosen, waiting[unsurpassed]]), waiting[~unsurpassed]
+    return chosen[:count]
 
 
 def rehearse(demonstrations: Demonstrations, target: Simulator, inverse_dynamics: InverseDynamics) -> Episodes:
@@ -140,10 +166,9 @@ def replays_of_own(
     return plain, replay(held_out.trajectories, target, inverse_dynamics, noise=noise, rng=rng)
 
 
-def measure_tolerance(own: Replay, perturbed: Replay, *, noise: float, outliers: float = 0.0) -> Tolerance:
-    """d_min and d_max from these replays, of those that did not diverge and are no outliers."""
-    followed = perturbed.distances[~perturbed.diverged]
-    closest, farthest = float(own.distances.min()), float(np.quantile(followed, 1 - outliers)) if len(followed) else 0.0
+def measure_tolerance(own: Replay, perturbed: Replay, *, noise: float) -> Tolerance:
+    """d_min and d_max from these replays, of those that did not diverge."""
+    closest, farthest = float(own.distances.min()), float(perturbed.distances[~perturbed.diverged].max(initial=0.0))
     if not farthest - closest > 1e-12:
         raise ImitableError(
             f"the tolerance is empty: d_min {closest:.3g} is not below d_max {farthest:.3g} at noise {noise:g}; raise Settings.noise"

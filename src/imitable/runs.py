@@ -152,7 +152,7 @@ def configuration(
         raise ImitableError(f"composition {composition!r} mixes the task's own demonstrations; leave it out when you give {demos}")
     own = {"composition": composition, "cast": describe(task.cast), "sha256 of demonstrators": own_files()}
     source = {"sha256 of demonstrations": sha256(demos.read_bytes()).hexdigest()} if demos else own
-    parts = {"target": describe(task.target), "settings": describe(task.settings), "learner": describe(method.learner(task.learner))}
+    parts = {"target": describe(task.target), "settings": describe(task.settings), "learner": describe(method.learner(task))}
     return {"task": task.name, "method": method.name, "seed": seed, **source, **parts, "versions": versions()}
 
 
