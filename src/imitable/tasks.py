@@ -79,7 +79,7 @@ def _driving(name: str, target: Simulator, demonstrator: Simulator) -> Task:
 # Chasing 1000 steps needs an f_id that aims at what the motors decide (joints and their rates), knows gentle actions as well as strong
 # ones, and has seen where the chase leads. The paper's own recipe: `--set gentlest=1 --set rehearsed=0 --set fit.aimed=`.
 SWIMMER_SETTINGS = Settings(
-    noise=0.0005, sigma=40.0, exploration=100, gentlest=0.0, rehearsed=50, fit=InverseDynamicsFit(epochs=15, aimed=(1, 2, 6, 7))
+    noise=0.0005, sigma=40.0, exploration=200, gentlest=0.0, rehearsed=50, fit=InverseDynamicsFit(epochs=15, aimed=(1, 2, 6, 7))
 )
 SWIMMER_GAIL = Gail(
     rounds=200,
