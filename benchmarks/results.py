@@ -17,7 +17,7 @@ from imitable.demonstrations import SOURCES
 from imitable.evaluation import evaluate
 from imitable.experiment import Streams
 from imitable.networks import Policy
-from imitable.report.figures import draw_curves
+from imitable.report.figures import draw_curves, draw_returns
 from imitable.runs import POLICY, SCORES, RunFolder
 from imitable.scorecard import load_scorecard
 from imitable.simulators import Simulator
@@ -26,6 +26,7 @@ from imitable.tasks import find_task
 
 HERE = Path(__file__).parent
 KEPT, DOCS = HERE / "results", HERE.parent / "docs"
+POLICIES = HERE.parent / "src" / "imitable" / "policies"
 TABLE = "table"
 FURTHER, FURTHER_LONG = 1000, 100  # more episodes of each policy, as `imitable evaluate RUN --episodes` measures them; of 1000 steps each
 FURTHER_SEED = 1_000_000
@@ -138,18 +139,26 @@ def _interval(each: Summary) -> str:
 
 
 def verdicts(found: dict[tuple[str, str], Summary]) -> list[str]:
-    """Whether ours reaches its goal, and whether its interval is clear of every other method's."""
-    lines = ["| task | ours | goal | reached | interval clear of | interval overlaps |", "|---|---|---|---|---|---|"]
+    """Whether ours reaches its goal and how much of what the shipped expert earns, and whether its interval is clear of the others'."""
+    lines = ["| task | ours | goal | reached | of the expert | interval clear of | interval overlaps |", "|---|---|---|---|---|---|---|"]
     for task, goal in GOALS.items():
         if ours := found.get((task, "ours")):
             others = {method: found[task, method] for method in METHODS[:-1] if (task, method) in found}
             clear = [method for method, other in others.items() if ours.interval[0] > other.interval[1]]
             overlapping = [f"**{method}**" for method in others if method not in clear]
+            expert = expert_return(task)
+            share = f"{ours.means.mean() / expert:.0%} of {expert:.0f}" if expert > 0 else "-"
             lines.append(
-                f"| {task} | {ours.means.mean():.1f} | ≥ {goal:g} | {_yes(ours.means.mean() >= goal)} "
+                f"| {task} | {ours.means.mean():.1f} | ≥ {goal:g} | {_yes(ours.means.mean() >= goal)} | {share} "
                 f"| {', '.join(clear) or '-'} | {', '.join(overlapping) or '-'} |"
             )
     return lines
+
+
+def expert_return(task: str) -> float:
+    """Of the policy that is shipped as this task's optimal demonstrator; 0 where that is hand-made."""
+    record = POLICIES / f"{task.replace('/', '-')}-optimal.json"
+    return float(json.loads(record.read_text())["mean_return"]) if record.exists() else 0.0
 
 
 def differences(cells: Cells, *, further: bool) -> list[str]:
@@ -188,24 +197,32 @@ def sources_table(cells: Cells) -> list[str]:
     return lines
 
 
-def confusion_section(cells: Cells) -> list[str]:
+def confusion_section() -> list[str]:
     """How often demonstrations of each source pass as feasible: the target's own should, those of other dynamics should not."""
     lines: list[str] = []
-    for task in PAPER:
-        if found := {
-            cell["config"]["seed"]: cell["feasible"] for method in METHODS for cell in cells.get((task, method), []) if "feasible" in cell
-        }:
-            shares = [np.mean([each.get(source, [0.0, 0.0]) for each in found.values()], axis=0) for source in SOURCES]
-            lines.append(f"| {task} | {len(found)} | {' | '.join(f'{share:.1%} ({mean:.2f})' for share, mean in shares)} |")
+    for variant in sorted(path.name for path in KEPT.iterdir()):
+        cells = load(variant)
+        for task in PAPER:
+            if found := {
+                cell["config"]["seed"]: cell["feasible"]
+                for method in METHODS
+                for cell in cells.get((task, method), [])
+                if "feasible" in cell
+            }:
+                shares = [np.mean([each.get(source, [0.0, 0.0]) for each in found.values()], axis=0) for source in SOURCES]
+                settings = "the task's own" if variant == TABLE else variant
+                lines.append(
+                    f"| {task} | {settings} | {len(found)} | {' | '.join(f'{share:.1%} ({mean:.2f})' for share, mean in shares)} |"
+                )
     if not lines:
         return []
     explained = "Which demonstrations pass as feasible: the share with w_f above 0 and, in brackets, the mean w_f of all:"
-    return [explained, "", f"| task | seeds | {' | '.join(SOURCES)} |", "|---|---|---|---|---|", *lines, ""]
+    return [explained, "", f"| task | settings | seeds | {' | '.join(SOURCES)} |", "|---|---|---|---|---|---|", *sorted(lines), ""]
 
 
 def experts_table() -> list[str]:
     lines = ["| policy | seed kept | return by seed | steps | mean action | sampled |", "|---|---|---|---|---|---|"]
-    for path in sorted((HERE.parent / "src" / "imitable" / "policies").glob("*.json")):
+    for path in sorted(POLICIES.glob("*.json")):
         record = json.loads(path.read_text())
         by_seed = ", ".join(f"{seed}: {value}" for seed, value in record["returns_by_seed"].items())
         lines.append(
@@ -252,7 +269,7 @@ def write() -> None:
         "was picked on the way. Intervals are 95 % bootstrap intervals of the interquartile mean over seeds. The paper does not say",
         "what its ± means or how many seeds it used. Versions: " + ", ".join(f"{name} {value}" for name, value in first.items()) + ".",
         "",
-        *(f"![learning curves of {task}](curves-{task.replace('/', '-')}.png)" for task in PAPER if (task, "ours") in cells),
+        *(f"![returns of {task}](returns-{task.replace('/', '-')}.png)" for task in PAPER if (task, "ours") in cells),
         "",
         "## Returns",
         "",
@@ -283,7 +300,7 @@ def write() -> None:
         "",
         *sources_table(cells),
         "",
-        *confusion_section(cells),
+        *confusion_section(),
         "## Shipped policies",
         "",
         "Trained by `imitable expert TASK -o src/imitable/policies --seeds ...` (`make experts`), measured over 1000 episodes (Swimmer",
@@ -298,8 +315,11 @@ def write() -> None:
     (DOCS / "results.md").write_text("\n".join(page))
     for task in PAPER:
         curves = {method: [cell["curve"] for cell in cells[task, method]] for method in METHODS if (task, method) in cells}
-        if curves:
-            draw_curves(curves, DOCS / f"curves-{task.replace('/', '-')}.png", title=task)
+        picture = DOCS / f"returns-{task.replace('/', '-')}.png"
+        if any(len(curve) > 1 for runs in curves.values() for curve in runs):
+            draw_curves(curves, picture, title=task)
+        elif curves:  # measured once, at the end
+            draw_returns({method: [curve[-1]["mean_return"] for curve in runs] for method, runs in curves.items()}, picture, title=task)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         weigh as weigh,
     )
     from imitable.experts import Cast as Cast, collect as collect
+    from imitable.inverse_dynamics import InverseDynamicsFit as InverseDynamicsFit
     from imitable.learners import Checkpoint as Checkpoint, Cloning as Cloning, Gail as Gail, Learner as Learner
     from imitable.methods import METHODS as METHODS, Method as Method, find_method as find_method
     from imitable.networks import Policy as Policy
@@ -52,6 +53,7 @@ _HOME = {
         "evaluation": "evaluate",
         "experiment": "Measurement Result Streams learn run weigh",
         "experts": "Cast collect",
+        "inverse_dynamics": "InverseDynamicsFit",
         "learners": "Checkpoint Cloning Gail Learner",
         "methods": "METHODS Method find_method",
         "networks": "Policy",

@@ -116,15 +116,19 @@ ANT_GAIL = Gail(rounds=400, discriminator_steps=5, penalty=0.1, trpo=WALKING, ch
 
 
 # An f_id that can follow a gait for 1000 steps recovers its actions so well that copying them takes a minute and no trials; GAIL learns
-# the swimmers' gaits in three, and not the ants'.
-COPYING_GAITS = Cloning(checkpoint_every=20_000)  # measuring takes longer than learning
+# the swimmers' gaits in three, and not the ants'. Measuring takes longer than learning.
+SWIMMER_LEARNER = Cloning(checkpoint_every=20_000)
+ANT_LEARNER = replace(SWIMMER_LEARNER, jitter=0.0)  # an ant's balance is lost in noise, and its small torques give nothing away
 
 
 def _locomotion(body: str, name: str, target: Simulator, other: str, demonstrator: Simulator) -> Task:
     mixture = Mixture(optimal=0.01, suboptimal=0.495, other_dynamics=0.495)
     cast = _trained(body, name, target, other=other, demonstrator=demonstrator, mixture=mixture)
-    settings, gail = {"swimmer": (SWIMMER_SETTINGS, SWIMMER_GAIL), "ant": (ANT_SETTINGS, ANT_GAIL)}[body]
-    return Task(f"{body}/{name}", cast, settings, COPYING_GAITS, gail=gail)
+    settings, learner, gail = {
+        "swimmer": (SWIMMER_SETTINGS, SWIMMER_LEARNER, SWIMMER_GAIL),
+        "ant": (ANT_SETTINGS, ANT_LEARNER, ANT_GAIL),
+    }[body]
+    return Task(f"{body}/{name}", cast, settings, learner, gail=gail)
 
 
 TASKS: dict[str, Task] = {

@@ -262,6 +262,24 @@ def draw_curves(curves: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], pat
     _write(figure, path)
 
 
+def draw_returns(returns: Mapping[str, Sequence[float]], path: Path, *, title: str = "") -> None:
+    """What runs came to: for each label a dot per run, and a line at their mean."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.4, 4.6), layout="constrained", facecolor="white")
+    axes = figure.subplots()
+    for place, (found, (colour, _)) in enumerate(zip(returns.values(), _cycle(len(returns)), strict=True)):
+        axes.hlines(float(np.mean(found)), place - 0.25, place + 0.25, color=colour, lw=2.5, zorder=3)
+        axes.scatter(place + np.linspace(-0.12, 0.12, len(found)), found, color=colour, s=36, alpha=0.6, lw=0, zorder=2)
+    axes.set_xticks(range(len(returns)), list(returns))
+    axes.set_title(title, loc="left", fontsize=12, fontweight="bold", color=INK)
+    axes.set_ylabel("mean return on fresh starts", fontsize=10.5, color=INK)
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.grid(axis="y", color="#dddddd", lw=0.7)
+    _tidy(axes)
+    _write(figure, path)
+
+
 def _cycle(count: int) -> list[tuple[str, str]]:
     styles = [*SOURCE_STYLES.values(), *OTHER_STYLES]
     return [styles[number % len(styles)] for number in range(count)]
