@@ -68,12 +68,12 @@ def test_more_noise_tolerates_more() -> None:
 
 def test_a_rehearsal_is_what_the_target_did_when_it_chased() -> None:
     demos = turntable.mixed(own=3, other=4)
-    seen = rehearse(demos, CLOCKWISE, ExactInverse(CLOCKWISE))
+    seen = rehearse(demos, CLOCKWISE, ExactInverse(CLOCKWISE), count=7)
     rows, states = seen.trajectories.transition_rows, seen.trajectories.states
     stepped = CLOCKWISE.observe(CLOCKWISE.step(CLOCKWISE.restore(states[rows]), seen.actions))
     assert stepped == pytest.approx(states[rows + 1], abs=1e-9)
-    assert np.array_equal(seen.trajectories.start_states, demos.start_states)
-    assert not np.allclose(states, demos.states), "it kept up with everything"
+    assert sorted(seen.trajectories.start_states.tolist()) == sorted(demos.start_states.tolist())
+    assert not np.allclose(np.sort(states, axis=0), np.sort(demos.states, axis=0)), "it kept up with everything"
 
 
 @given(st.lists(st.tuples(st.integers(-3, 3), st.one_of(st.integers(0, 5), st.just(np.inf))), min_size=1), st.integers(1, 12))
@@ -124,7 +124,7 @@ def test_a_rehearsal_that_breaks_down_everywhere_says_so(monkeypatch: pytest.Mon
     broken = Replay(demos.states, np.empty(0), np.full(2, np.inf), np.full(2, True))
     monkeypatch.setattr("imitable.problem.replay", lambda *_, **__: broken)
     with pytest.raises(ImitableError, match=r"each of the 2 demonstrations it rehearsed; leave out Settings\.rehearsed"):
-        rehearse(demos, CLOCKWISE, ExactInverse(CLOCKWISE))
+        rehearse(demos, CLOCKWISE, ExactInverse(CLOCKWISE), count=5)
 
 
 def test_a_replay_that_broke_down_does_not_set_the_tolerance() -> None:

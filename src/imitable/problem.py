@@ -13,6 +13,9 @@ from imitable.reinforcement import Episodes
 from imitable.replay import Replay, replay
 from imitable.simulators import Simulator
 
+GLIMPSE = 100
+"""Steps of a demonstration that show, well enough to choose what to rehearse, whether the target can follow."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -88,13 +91,11 @@ def pose(
     training = explore(target, count=max(1, settings.exploration - kept_apart), gentlest=settings.gentlest, rng=exploring)
     known, fits = training, 2 if settings.rehearsed else 1
     inverse_dynamics = settings.fit(training, target, rng=fitting, watch=lambda share: watch(0.9 * share / fits))
+    anonymous = demonstrations.without_sources()
     if settings.rehearsed:
-        glimpse = replay(beginnings(demonstrations.without_sources(), steps=GLIMPSE), target, inverse_dynamics)
-        chosen = most_promising(demonstrations.returns, glimpse.distances, count=settings.rehearsed)
-        known = together(training, rehearse(demonstrations.select(chosen).without_sources(), target, inverse_dynamics))
+        known = together(training, rehearse(anonymous, target, inverse_dynamics, count=settings.rehearsed))
         inverse_dynamics = settings.fit(known, target, rng=fitting, watch=lambda share: watch(0.45 + 0.45 * share))
     own, perturbed = replays_of_own(held_out, target, inverse_dynamics, noise=settings.noise, rng=perturbing)
-    anonymous = demonstrations.without_sources()
     replayed = replay(anonymous, target, inverse_dynamics)
     return Problem(
         demonstrations=anonymous,
@@ -109,8 +110,20 @@ def pose(
     )
 
 
-GLIMPSE = 100
-"""Steps of each demonstration that show, well enough to choose what to rehearse, whether the target can follow."""
+def rehearse(demonstrations: Demonstrations, target: Simulator, inverse_dynamics: InverseDynamics, *, count: int) -> Episodes:
+    """What the target does when it chases the `count` most promising demonstrations, whether it keeps up or not."""
+    glimpse = replay(beginnings(demonstrations, steps=GLIMPSE), target, inverse_dynamics)
+    chosen = most_promising(demonstrations.returns, glimpse.distances, count=count)
+    promising = demonstrations.select(chosen) if len(chosen) else demonstrations
+    chased = replay(promising, target, inverse_dynamics)
+    rows, whole = promising.transition_rows, ~chased.diverged
+    if not whole.any():
+        raise ImitableError(
+            f"the target's simulation broke down on each of the {len(whole)} demonstrations it rehearsed; leave out Settings.rehearsed"
+        )
+    actions = inverse_dynamics(chased.states[rows], promising.states[rows + 1])
+    reached = Demonstrations(chased.states, promising.lengths, np.zeros(len(promising)))
+    return Episodes(reached.select(whole), actions[np.repeat(whole, promising.lengths)], int(chased.diverged.sum()))
 
 
 def beginnings(demonstrations: Demonstrations, *, steps: int) -> Demonstrations:
@@ -131,19 +144,6 @@ def most_promising(returns: Array, distances: Array, *, count: int) -> Integers:
         unsurpassed = distances[waiting] < nearest_of_better
         chosen, waiting = np.concatenate([chosen, waiting[unsurpassed]]), waiting[~unsurpassed]
     return chosen[:count]
-
-
-def rehearse(demonstrations: Demonstrations, target: Simulator, inverse_dynamics: InverseDynamics) -> Episodes:
-    """What the target did when it chased these demonstrations, whether it kept up or not."""
-    chased = replay(demonstrations, target, inverse_dynamics)
-    rows, whole = demonstrations.transition_rows, ~chased.diverged
-    if not whole.any():
-        raise ImitableError(
-            f"the target's simulation broke down on each of the {len(whole)} demonstrations it rehearsed; leave out Settings.rehearsed"
-        )
-    actions = inverse_dynamics(chased.states[rows], demonstrations.states[rows + 1])
-    reached = Demonstrations(chased.states, demonstrations.lengths, np.zeros(len(demonstrations)))
-    return Episodes(reached.select(whole), actions[np.repeat(whole, demonstrations.lengths)], int(chased.diverged.sum()))
 
 
 def together(some: Episodes, others: Episodes) -> Episodes:
