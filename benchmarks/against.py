@@ -59,7 +59,7 @@ def rival(name: str, script: str, *arguments: object) -> Iterator[dict[str, Any]
 
 
 def minutes_of_ours(goal: float, limit: float, seed: int) -> Iterator[dict[str, Any]]:
-    """Our TRPO on the same environment, as the shipped expert was trained; measuring time does not count."""
+    """Our TRPO on the same environment, with the shipped expert's settings but not its easier bodies; measuring time does not count."""
     pupil = PUPILS["swimmer/back-disabled"]
     assert pupil.optimal is not None
     simulator = pupil.simulator

@@ -1,7 +1,7 @@
 """Keep the small files of a sweep in the repository, and write docs/results.md from them.
 
 python benchmarks/results.py keep RUNS        # RUNS is the folder given to `imitable sweep -o`
-python benchmarks/results.py write            # docs/results.md and its curves from benchmarks/results/
+python benchmarks/results.py write            # docs/results.md and its pictures from benchmarks/results/
 """
 
 import json
@@ -101,9 +101,18 @@ def summaries(cells: Cells, *, further: bool = False) -> dict[tuple[str, str], S
     }
 
 
+def other_settings() -> list[Path]:
+    """Folders of cells that were made under other settings than the tasks' own, which name them."""
+    return sorted(path for path in KEPT.iterdir() if path.name != TABLE)
+
+
+def _settings(folder: Path) -> str:
+    return f"`--set {folder.name.replace(',', ' --set ')}`"
+
+
 def variants_section() -> list[str]:
     """One line per task and method under other settings than the tasks' own; nothing where none were kept."""
-    folders = sorted(path for path in KEPT.iterdir() if path.name != TABLE)
+    folders = other_settings()
     if not folders:
         return []
     lines = ["## Other settings", "", "| other setting | task | method | seeds | mean ± sd | 95 % interval |", "|---|---|---|---|---|---|"]
@@ -111,7 +120,7 @@ def variants_section() -> list[str]:
         for (task, method), each in summaries(load(folder.name)).items():
             low, high = each.interval
             lines.append(
-                f"| `--set {folder.name.replace(',', ' --set ')}` | {task} | {method} | {len(each.means)} "
+                f"| {_settings(folder)} | {task} | {method} | {len(each.means)} "
                 f"| {each.means.mean():.1f} ± {each.spread:.1f} | [{low:.1f}, {high:.1f}] |"
             )
     return [*lines, ""]
@@ -200,24 +209,18 @@ def sources_table(cells: Cells) -> list[str]:
 def confusion_section() -> list[str]:
     """How often demonstrations of each source pass as feasible: the target's own should, those of other dynamics should not."""
     lines: list[str] = []
-    for variant in sorted(path.name for path in KEPT.iterdir()):
-        cells = load(variant)
-        for task in PAPER:
-            if found := {
-                cell["config"]["seed"]: cell["feasible"]
-                for method in METHODS
-                for cell in cells.get((task, method), [])
-                if "feasible" in cell
-            }:
+    settings = {"the task's own": load(), **{_settings(folder): load(folder.name) for folder in other_settings()}}
+    for task in PAPER:
+        for name, cells in settings.items():
+            every = [cell for method in METHODS for cell in cells.get((task, method), []) if "feasible" in cell]
+            if found := {cell["config"]["seed"]: cell["feasible"] for cell in every}:  # methods of a seed share what is feasible
                 shares = [np.mean([each.get(source, [0.0, 0.0]) for each in found.values()], axis=0) for source in SOURCES]
-                settings = "the task's own" if variant == TABLE else variant
-                lines.append(
-                    f"| {task} | {settings} | {len(found)} | {' | '.join(f'{share:.1%} ({mean:.2f})' for share, mean in shares)} |"
-                )
+                columns = [f"{share:.1%} ({mean:.2f})" for share, mean in shares]
+                lines.append(f"| {task} | {name} | {len(found)} | {' | '.join(columns)} |")
     if not lines:
         return []
     explained = "Which demonstrations pass as feasible: the share with w_f above 0 and, in brackets, the mean w_f of all:"
-    return [explained, "", f"| task | settings | seeds | {' | '.join(SOURCES)} |", "|---|---|---|---|---|---|", *sorted(lines), ""]
+    return [explained, "", f"| task | settings | seeds | {' | '.join(SOURCES)} |", "|---|---|---|---|---|---|", *lines, ""]
 
 
 def experts_table() -> list[str]:
@@ -267,7 +270,8 @@ def write() -> None:
         "",
         "Each number is the mean return of the last policy (mean action) over 100 episodes from starts that no training saw; no policy",
         "was picked on the way. Intervals are 95 % bootstrap intervals of the interquartile mean over seeds. The paper does not say",
-        "what its ± means or how many seeds it used. Versions: " + ", ".join(f"{name} {value}" for name, value in first.items()) + ".",
+        "what its ± means or how many seeds it used. Driving, Swimmer and Ant copy recovered actions, Reacher learns by GAIL, and so do",
+        "2IWIL and IC-GAIL everywhere. Versions: " + ", ".join(f"{name} {value}" for name, value in first.items()) + ".",
         "",
         *(f"![returns of {task}](returns-{task.replace('/', '-')}.png)" for task in PAPER if (task, "ours") in cells),
         "",
@@ -316,9 +320,9 @@ def write() -> None:
     for task in PAPER:
         curves = {method: [cell["curve"] for cell in cells[task, method]] for method in METHODS if (task, method) in cells}
         picture = DOCS / f"returns-{task.replace('/', '-')}.png"
-        if any(len(curve) > 1 for runs in curves.values() for curve in runs):
+        if curves and all(len(curve) > 1 for runs in curves.values() for curve in runs):
             draw_curves(curves, picture, title=task)
-        elif curves:  # measured once, at the end
+        elif curves:  # some measured once, at the end
             draw_returns({method: [curve[-1]["mean_return"] for curve in runs] for method, runs in curves.items()}, picture, title=task)
 
 

@@ -42,7 +42,7 @@ def test_gentle_exploration_keeps_each_episode_to_its_share_of_the_action_range(
     assert still.mean() == pytest.approx(0.7, abs=0.1), "shares are of the range, around its middle"
 
 
-def test_f_id_looks_at_the_columns_it_aims_at_alone() -> None:
+def test_f_id_looks_at_the_columns_it_aims_at_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     target, rng = turntable.CLOCKWISE, np.random.default_rng(0)
     explored = explore(target, count=4, rng=rng)
     rows, states = explored.trajectories.transition_rows, explored.trajectories.states
@@ -52,6 +52,9 @@ def test_f_id_looks_at_the_columns_it_aims_at_alone() -> None:
         moved = after.copy()
         moved[:, column] += 0.1
         assert np.array_equal(learned(before, moved), learned(before, after)) != matters
+    whole = learned(before, after)
+    monkeypatch.setattr("imitable.inverse_dynamics.AT_ONCE", 30)
+    assert learned(before, after) == pytest.approx(whole, abs=1e-6), "pieces do not make the whole"
     restored = LearnedInverseDynamics.restored(learned.arrays(), target)
     assert np.array_equal(restored(before, after), learned(before, after))
     with pytest.raises(ImitableError, match=r"aimed=\(0, 9\) does not fit .* from 0 to"):

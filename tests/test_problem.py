@@ -15,7 +15,7 @@ from imitable.inverse_dynamics import InverseDynamics, explore
 from imitable.methods import METHODS, Method
 from imitable.problem import Settings, beginnings, measure_tolerance, most_promising, pose, rehearse, replays_of_own
 from imitable.reinforcement import Episodes
-from imitable.replay import Replay
+from imitable.replay import Replay, replay
 from imitable.scores import feasibility, uniform
 from imitable.simulators import Simulator
 from turntable import CLOCKWISE, COUNTER_CLOCKWISE, SETTINGS, ExactInverse
@@ -92,6 +92,22 @@ def test_the_best_that_can_be_followed_are_the_most_promising() -> None:
     returns = np.array([500.0] * 20 + [3000.0] + [4000.0] * 20)  # followed but poor, followed and good, good but out of reach
     distances = np.concatenate([np.linspace(0.1, 0.2, 20), [0.15], np.linspace(0.8, 0.9, 20)])
     assert 20 in most_promising(returns, distances, count=5)
+    backwards = most_promising(returns[::-1], distances[::-1], count=5)
+    assert 20 in backwards, "the choice depends on the order"
+
+
+def test_what_to_rehearse_is_chosen_by_the_first_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    demos = turntable.mixed(own=3, other=4)
+    seen = []
+
+    def watched(shown: Demonstrations, *arguments: Any, **options: Any) -> Replay:
+        seen.append(shown.lengths.tolist())
+        return replay(shown, *arguments, **options)
+
+    monkeypatch.setattr("imitable.problem.replay", watched)
+    monkeypatch.setattr("imitable.problem.GLIMPSE", 5)
+    rehearse(demos, CLOCKWISE, ExactInverse(CLOCKWISE), count=2)
+    assert seen == [[5] * 7, [50] * 2]
 
 
 def test_beginnings_are_the_first_steps() -> None:
@@ -123,7 +139,7 @@ def test_a_rehearsal_that_breaks_down_everywhere_says_so(monkeypatch: pytest.Mon
     demos = turntable.demonstrations(count=2)
     broken = Replay(demos.states, np.empty(0), np.full(2, np.inf), np.full(2, True))
     monkeypatch.setattr("imitable.problem.replay", lambda *_, **__: broken)
-    with pytest.raises(ImitableError, match=r"each of the 2 demonstrations it rehearsed; leave out Settings\.rehearsed"):
+    with pytest.raises(ImitableError, match=r"every demonstration it rehearsed; leave out Settings\.rehearsed"):
         rehearse(demos, CLOCKWISE, ExactInverse(CLOCKWISE), count=5)
 
 

@@ -20,7 +20,7 @@ from imitable.methods import METHODS
 from imitable.networks import Policy
 from imitable.runs import RunFolder, perform
 from imitable.scorecard import load_scorecard, save_scorecard, scorecard
-from imitable.tasks import TASKS, Task, adjusted
+from imitable.tasks import SWIMMER_GAIL, TASKS, Task, adjusted
 
 OURS = METHODS["ours"]
 LEARNERS = {"gail": turntable.TINY_GAIL, "cloning": turntable.TINY_CLONING}
@@ -307,6 +307,15 @@ def test_a_file_that_is_no_scorecard_is_refused_by_name(tmp_path: Path) -> None:
 # Settings by name
 
 
+def test_methods_that_are_gail_underneath_build_on_the_tasks() -> None:
+    mine = Gail(rounds=5)
+    for method in ("2iwil", "ic-gail"):
+        learner = METHODS[method].learner
+        assert learner(TASKS["swimmer/back-disabled"]).gail is SWIMMER_GAIL  # type: ignore[attr-defined]
+        assert learner(dataclasses.replace(TASKS["reacher/clockwise"], learner=mine)).gail is mine  # type: ignore[attr-defined]
+        assert learner(TASKS["driving/slow"]).gail == Gail()  # type: ignore[attr-defined]
+
+
 def test_settings_and_hyper_parameters_can_be_replaced_by_name() -> None:
     registered = TASKS["reacher/clockwise"]
     before = registered.settings.sigma
@@ -317,6 +326,8 @@ def test_settings_and_hyper_parameters_can_be_replaced_by_name() -> None:
     assert task.learner.trpo.batch == 100  # type: ignore[attr-defined]
     assert task.learner.trpo.hidden == (8, 9)  # type: ignore[attr-defined]
     assert TASKS["reacher/clockwise"].settings.sigma == before != 20.0
+    for text, aimed in (("fit.aimed=1,2", (1, 2)), ("fit.aimed=", ())):
+        assert adjusted(TASKS["swimmer/back-disabled"], [text]).settings.fit.aimed == aimed  # type: ignore[attr-defined]
     assert adjusted(TASKS["driving/slow"], []) == TASKS["driving/slow"]
 
 

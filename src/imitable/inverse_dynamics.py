@@ -18,6 +18,10 @@ class InverseDynamics(Protocol):
     def __call__(self, observations: Array, next_observations: Array) -> Array: ...
 
 
+AT_ONCE = 50_000
+"""Transitions a network looks at together; a million would take gigabytes."""
+
+
 @dataclass(frozen=True, eq=False)
 class LearnedInverseDynamics:
     """A fitted network and what it sees."""
@@ -34,8 +38,15 @@ class LearnedInverseDynamics:
     """(action,)"""
 
     def __call__(self, observations: Array, next_observations: Array) -> Array:
-        actions = self.predict(self.scaling(observations, next_observations)[:, self.columns])
-        return np.asarray(np.clip(actions.astype(np.float64), self.low, self.high))
+        actions = np.empty((len(observations), len(self.low)))
+        for start in range(0, len(actions), AT_ONCE):
+            rows = slice(start, start + AT_ONCE)
+            actions[rows] = self.predict(self.inputs(observations[rows], next_observations[rows]))
+        return np.clip(actions, self.low, self.high)
+
+    def inputs(self, observations: Array, next_observations: Array) -> Float32:
+        """(N, columns) what the network sees."""
+        return np.take(self.scaling(observations, next_observations), self.columns, axis=1)
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """All that was learned, for a file."""
@@ -65,8 +76,7 @@ def explore(target: Simulator, *, count: int, rng: Generator, gentlest: float = 
 
     def act(_: Array) -> Array:
         nonlocal clock
-        fresh = rng.uniform(target.action_low, target.action_high, held.shape)
-        fresh = fresh if gentlest == 1 else middle + share * (fresh - middle)
+        fresh = middle + share * (rng.uniform(target.action_low, target.action_high, held.shape) - middle)
         renewed = (clock % hold == 0)[:, None]
         held[:] = np.where(renewed, fresh, held)
         clock += 1
@@ -108,7 +118,7 @@ class InverseDynamicsFit:
         initialise(network, rng)
         regress(
             network,
-            scaling(before, after)[:, columns],
+            np.take(scaling(before, after), columns, axis=1),
             exploration.actions.astype(np.float32),
             updates=max(1, self.epochs * len(rows) // self.batch),
             batch=self.batch,

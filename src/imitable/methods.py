@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from imitable.errors import unknown_name
-from imitable.learners import IcGail, Learner, Sail, TwoIwil
+from imitable.learners import Gail, IcGail, Learner, Sail, TwoIwil
 from imitable.scores import Score, confidence, feasibility, naive_optimality, product, rectified_optimality, uniform
 from imitable.tasks import Task
 
@@ -12,6 +12,11 @@ from imitable.tasks import Task
 def own(task: Task) -> Learner:
     """The task's own learner."""
     return task.learner
+
+
+def _gail(task: Task) -> Gail:
+    """The task's GAIL."""
+    return task.gail or (task.learner if isinstance(task.learner, Gail) else Gail())
 
 
 @dataclass(frozen=True)
@@ -34,10 +39,10 @@ METHODS: dict[str, Method] = {
             "ic-gail",
             "the share that labelled confidences do not explain away",
             confidence,
-            lambda task: IcGail(gail=task.gail),
+            lambda task: IcGail(gail=_gail(task)),
             sampled=False,
         ),
-        Method("2iwil", "confidence, learned from a labelled share", confidence, lambda task: TwoIwil(gail=task.gail), sampled=False),
+        Method("2iwil", "confidence, learned from a labelled share", confidence, lambda task: TwoIwil(gail=_gail(task)), sampled=False),
         Method("feasibility", "only what the target can follow: w_f", feasibility),
         Method("naive", "w_f times optimality against the best return of all", product(feasibility, naive_optimality)),
         Method("optimality", "optimality against the best return of all, whoever can follow it", naive_optimality),

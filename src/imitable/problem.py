@@ -26,7 +26,7 @@ class Settings:
     radius: float = np.inf  # how near two starts must be to be compared, in `start_key` units
     exploration: int = 200  # random episodes of the target
     gentlest: float = 1.0
-    """The smallest share of the action range that an exploring episode keeps to; 1: all use all of it, as in the paper."""
+    """The smallest share of the action range that an exploring episode keeps to, held-out ones too; 1: all of it, as in the paper."""
     held_out: float = 0.2  # share of them that sets the tolerance, never used in fitting
     rehearsed: int = 0
     """How many demonstrations, the most promising, the target chases beforehand, so that f_id also learns from what it does where it
@@ -112,15 +112,16 @@ def pose(
 
 def rehearse(demonstrations: Demonstrations, target: Simulator, inverse_dynamics: InverseDynamics, *, count: int) -> Episodes:
     """What the target does when it chases the `count` most promising demonstrations, whether it keeps up or not."""
+    hopeless = ImitableError("the target's simulation broke down on every demonstration it rehearsed; leave out Settings.rehearsed")
     glimpse = replay(beginnings(demonstrations, steps=GLIMPSE), target, inverse_dynamics)
     chosen = most_promising(demonstrations.returns, glimpse.distances, count=count)
-    promising = demonstrations.select(chosen) if len(chosen) else demonstrations
+    if not len(chosen):
+        raise hopeless
+    promising = demonstrations.select(chosen)
     chased = replay(promising, target, inverse_dynamics)
     rows, whole = promising.transition_rows, ~chased.diverged
     if not whole.any():
-        raise ImitableError(
-            f"the target's simulation broke down on each of the {len(whole)} demonstrations it rehearsed; leave out Settings.rehearsed"
-        )
+        raise hopeless
     actions = inverse_dynamics(chased.states[rows], promising.states[rows + 1])
     reached = Demonstrations(chased.states, promising.lengths, np.zeros(len(promising)))
     return Episodes(reached.select(whole), actions[np.repeat(whole, promising.lengths)], int(chased.diverged.sum()))
@@ -137,8 +138,8 @@ def beginnings(demonstrations: Demonstrations, *, steps: int) -> Demonstrations:
 
 def most_promising(returns: Array, distances: Array, *, count: int) -> Integers:
     """Up to `count` demonstrations: first those that no other one surpasses in both return and closeness, then those that only they do,
-    and so on. Whoever is the best that the target can follow is among the first, wherever the limit may lie."""
-    waiting, chosen = np.argsort(-returns, kind="stable"), np.empty(0, int)
+    and so on, of each layer the highest returns first. Of as many as make a few layers, the best that can be followed is one."""
+    waiting, chosen = np.lexsort((distances, -returns)), np.empty(0, int)
     while len(chosen) < count and np.isfinite(distances[waiting]).any():
         nearest_of_better = np.minimum.accumulate(np.concatenate([[np.inf], distances[waiting][:-1]]))
         unsurpassed = distances[waiting] < nearest_of_better

@@ -82,9 +82,9 @@ class Cloning:
 
 def recovered_actions(problem: Problem, weights: Array) -> Float32:
     """(transition, action) what the target would have done; zero where the weight is."""
-    states, rows = problem.demonstrations.states, problem.demonstrations.transition_rows
-    used = np.flatnonzero(np.repeat(weights > 0, problem.demonstrations.lengths))
-    actions = np.zeros((len(rows), len(problem.target.action_low)), np.float32)
-    for some in np.array_split(used, len(used) // 50_000 + 1):  # a million at once would take gigabytes
-        actions[some] = problem.inverse_dynamics(states[rows[some]], states[rows[some] + 1])
+    demonstrations = problem.demonstrations
+    used = np.repeat(weights > 0, demonstrations.lengths)
+    rows = demonstrations.transition_rows[used]
+    actions = np.zeros((len(used), len(problem.target.action_low)), np.float32)
+    actions[used] = problem.inverse_dynamics(demonstrations.states[rows], demonstrations.states[rows + 1])
     return actions
