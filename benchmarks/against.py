@@ -30,7 +30,16 @@ RIVALS = Path(__file__).parent / "rivals"
 ROOT = Path(__file__).parent.parent
 PACKAGES = {
     "sb3": ["torch==2.13.0", "stable-baselines3>=2.7", "sb3-contrib>=2.7", "--editable", str(ROOT)],
-    "imitation": ["torch==2.13.0", "imitation==1.0.1", "sb3-contrib<2.3", "gymnasium==0.29.1", "mujoco==2.3.7", "numpy<2", "setuptools<80"],
+    "imitation": [
+        "torch==2.13.0",
+        "imitation==1.0.1",
+        "sb3-contrib<2.3",
+        "gymnasium==0.29.1",
+        "mujoco==2.3.7",
+        "numpy<2",
+        "setuptools<80",
+        "imageio",
+    ],
 }
 
 
