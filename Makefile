@@ -31,7 +31,7 @@ format: .venv/ready
 	$(BIN)/ruff check --fix .
 
 experts: .venv/ready
-	for task in $(EXPERTS); do $(BIN)/imitable expert $$task -o src/imitable/policies; done
+	for task in $(EXPERTS); do $(BIN)/imitable expert $$task -o src/imitable/policies || exit 1; done
 
 speed: .venv/ready
 	$(BIN)/python benchmarks/speed.py

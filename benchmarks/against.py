@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from threadpoolctl import threadpool_limits
 import speed
 from imitable.evaluation import evaluate
 from imitable.reinforcement import train
-from imitable.simulators import earned
+from imitable.simulators import earned, swimmer
 from imitable.tasks import PUPILS
 
 RIVALS = Path(__file__).parent / "rivals"
@@ -96,16 +97,20 @@ def learning(goal: float, limit: float, seeds: int) -> None:
             print(f"seed {seed} {name:<12} {curve[-1]['minutes']:6.2f} min {curve[-1]['steps']:>9,} steps  {goal:g} {reached}", flush=True)
 
 
-def imitating() -> None:
-    ours = [speed.imitate("Swimmer", 6, seed) for seed in (0, 1)]
-    print(f"imitable, one thread          {np.median(ours):8,.0f} steps/s")
-    for environments in (1, 8, 40):
-        (found,) = rival("imitation", "imitation_gail.py", environments, 2)
-        theirs = found["steps_per_second"]
-        print(
-            f"imitation, {environments:>2} environments   {theirs:8,.0f} steps/s, imitable is {np.median(ours) / theirs:.1f} x as fast",
-            flush=True,
-        )
+def imitating(seeds: int) -> None:
+    """Rounds of 5000 steps: one agent's in one piece, five whole episodes, many pieces; each the same for both, on one and two threads."""
+    for threads in (1, 2):
+        for agents in (1, 5, 8, 40):
+            simulator = replace(swimmer.BACK_DISABLED, horizon=5000 // agents)
+            with speed.physics_threads(threads):
+                ours = float(np.median([speed.imitate(simulator, 6, seed) for seed in range(seeds)]))
+            (found,) = rival("imitation", "imitation_gail.py", agents, 2, threads)
+            theirs = found["steps_per_second"]
+            print(
+                f"{threads} thread(s), {agents:>2} agents at once: imitable {ours:7,.0f}, imitation {theirs:6,.0f} steps/s, "
+                f"{ours / theirs:5.1f} x as fast",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":
@@ -120,4 +125,4 @@ if __name__ == "__main__":
     if arguments.what == "learning":
         learning(arguments.goal, arguments.limit, arguments.seeds)
     else:
-        imitating()
+        imitating(arguments.seeds)

@@ -1,7 +1,8 @@
 """Keep the small files of a sweep in the repository, and write docs/results.md from them.
 
-python benchmarks/results.py keep RUNS        # RUNS is the folder given to `imitable sweep -o`
-python benchmarks/results.py write            # docs/results.md and its pictures from benchmarks/results/
+python benchmarks/results.py keep RUNS             # RUNS is the folder given to `imitable sweep -o`
+python benchmarks/results.py keep RUNS sigma=10    # of a sweep with `--set sigma=10`; several are joined by commas
+python benchmarks/results.py write                 # docs/results.md and its pictures from benchmarks/results/
 """
 
 import json
@@ -15,10 +16,11 @@ import numpy as np
 from imitable.arrays import one_thread
 from imitable.demonstrations import SOURCES
 from imitable.evaluation import evaluate
-from imitable.experiment import Streams
+from imitable.experiment import Streams, prepared
+from imitable.methods import find_method
 from imitable.networks import Policy
 from imitable.report.figures import draw_curves, draw_returns
-from imitable.runs import POLICY, SCORES, RunFolder
+from imitable.runs import POLICY, SCORES, RunFolder, configuration
 from imitable.scorecard import load_scorecard
 from imitable.simulators import Simulator
 from imitable.sweep import Summary, summary
@@ -61,12 +63,23 @@ def keep(runs: Path, variant: str = TABLE) -> None:
     for path in sorted(runs.glob("**/result.json")):
         folder = RunFolder(path.parent)
         config, result = folder.config() or {}, folder.result() or {}
+        check_settings(config, variant, path.parent)
         curve = [{"steps": each["steps"], "mean_return": round(each["mean_return"], 3)} for each in folder.curve()]
         name = f"{config['task'].replace('/', '-')}--{config['method']}--{config['seed']}.json"
         (KEPT / variant).mkdir(parents=True, exist_ok=True)
         further = measured_further(find_task(config["task"]).target, folder.path)
         cell = {"config": config, "result": result, "curve": curve, "further": further, "feasible": feasible_by_source(folder.path)}
         (KEPT / variant / name).write_text(json.dumps(cell) + "\n")
+
+
+def check_settings(config: dict[str, Any], variant: str, folder: Path) -> None:
+    """Refuse a run whose settings are not those that the variant names."""
+    changes = [] if variant == TABLE else variant.split(",")
+    task, method = prepared(find_task(config["task"]), find_method(config["method"]), changes)
+    wanted = configuration(task, method, seed=config["seed"])
+    for part in ("settings", "learner"):
+        if config[part] != wanted[part]:
+            sys.exit(f"{folder} was made with {part} {config[part]}, not with those of {variant!r}: {wanted[part]}; name what was --set")
 
 
 def measured_further(target: Simulator, folder: Path) -> float:

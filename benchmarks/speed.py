@@ -194,7 +194,7 @@ def side_by_side(*, quick: bool) -> Iterator[Row]:
         with physics_threads(2):
             limits = [len(controls) * agents / open_loop(simulator, controls, threads=2) for _ in range(repeats)]
         with multiprocessing.get_context("spawn").Pool(2) as pool:
-            speeds = pool.starmap(imitate, [(name, 1 if quick else 6, seed) for seed in (0, 1)])
+            speeds = pool.starmap(imitate, [(simulator, 1 if quick else 6, seed) for seed in (0, 1)])
         with physics_threads(2):
             limits += [len(controls) * agents / open_loop(simulator, controls, threads=2) for _ in range(repeats)]
         detail = f"{sum(speeds):,.0f} of {median(limits):,.0f} steps/s"
@@ -236,10 +236,10 @@ def peers(*, quick: bool) -> Iterator[Row]:
     yield Row("SAIL's whole schedule on Swimmer", (preparing + iterating) / 60, "min", at_most=20, detail=detail)
 
 
-def imitate(name: str, rounds: int, seed: int) -> float:
+def imitate(simulator: Simulator, rounds: int, seed: int) -> float:
     """Steps per second of GAIL with the paper's batch and networks, after a round to warm up."""
     torch.set_num_threads(1)
-    problem, rng = some_problem({contest[0]: contest[1] for contest in CONTESTS}[name], seed=seed), np.random.default_rng(seed)
+    problem, rng = some_problem(simulator, seed=seed), np.random.default_rng(seed)
     game = Gail(rounds=rounds + 1, checkpoint_every=1)(problem, np.ones(20), rng=rng)
     before = next(game).steps
     start = time.perf_counter()

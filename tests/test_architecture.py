@@ -26,6 +26,7 @@ STAGES = [
     ("sampling",),
     ("learners",),
     ("tasks",),
+    ("changes",),
     ("methods",),
     ("experiment",),
     ("scorecard",),

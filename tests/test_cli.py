@@ -280,7 +280,7 @@ def test_no_feasible_demonstration_is_an_error_with_numbers(imitable, tmp_path: 
 @pytest.fixture(scope="module")
 def finished(demos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of the method none."""
-    from imitable.tasks import adjusted
+    from imitable.changes import adjusted
 
     folder = tmp_path_factory.mktemp("runs") / "finished"
     runs.perform(adjusted(TASKS["driving/slow"], TINY[1::2]), METHODS["none"], seed=0, folder=folder, demos=demos)

@@ -233,6 +233,15 @@ def test_pickled_content_is_refused_and_never_run(tmp_path: Path, array: str) ->
     assert not Trap.sprung
 
 
+def test_sources_may_be_bytes_but_are_one_for_each(tmp_path: Path) -> None:
+    arrays = {"states": STATES, "lengths": np.array([1, 2]), "returns": np.zeros(2)}
+    np.savez(tmp_path / "bytes.npz", **arrays, sources=np.array([b"Ann", b"Bo"]))
+    assert Demonstrations.load(tmp_path / "bytes.npz").sources == ("Ann", "Bo")
+    np.savez(tmp_path / "lone.npz", **arrays, sources="Ann")
+    with pytest.raises(ImitableError, match=r"lone\.npz: sources has shape \(\); it needs one name for each demonstration"):
+        Demonstrations.load(tmp_path / "lone.npz")
+
+
 def test_a_pickle_and_a_lone_array_are_refused(tmp_path: Path) -> None:
     import pickle
 

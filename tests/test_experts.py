@@ -89,6 +89,13 @@ def test_small_sets_can_be_collected(count: int) -> None:
     assert len(collect(turntable.task().cast, count=count, rng=np.random.default_rng(0))) == count
 
 
+def test_collecting_says_how_many_simulations_broke_down() -> None:
+    turn, rest = (lambda seen, _, action=action: np.full((len(seen), 1), action) for action in (-1.0, 0.0))
+    cast = replace(turntable.task().cast, target=turntable.BRITTLE, optimal=turn, suboptimal=rest)
+    with pytest.warns(UserWarning, match="6 of 6 optimal demonstrations are cut short where the simulation broke down"):
+        collect(cast, count=20, rng=np.random.default_rng(0))
+
+
 def test_the_same_seed_collects_the_same_bytes() -> None:
     one, again, other = (gather(turntable.task(), seed=seed, count=20) for seed in (3, 3, 4))
     assert one.states.tobytes() == again.states.tobytes()

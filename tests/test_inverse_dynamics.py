@@ -46,6 +46,7 @@ def test_f_id_looks_at_the_columns_it_aims_at_alone(monkeypatch: pytest.MonkeyPa
     target, rng = turntable.CLOCKWISE, np.random.default_rng(0)
     explored = explore(target, count=4, rng=rng)
     rows, states = explored.trajectories.transition_rows, explored.trajectories.states
+    assert InverseDynamicsFit(aimed=np.array([0, 1])) == InverseDynamicsFit(aimed=(0, 1)), "an array is as good"
     learned = InverseDynamicsFit(epochs=1, aimed=(1,))(explored, target, rng=rng)
     before, after = states[rows], states[rows + 1]
     for column, matters in ((0, False), (1, True)):

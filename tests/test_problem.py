@@ -148,8 +148,10 @@ def test_a_replay_that_broke_down_does_not_set_the_tolerance() -> None:
     own, perturbed = (Replay(np.empty(0), np.empty(0), each, np.isinf(each)) for each in (np.array([0.01]), distances))
     assert measure_tolerance(own, perturbed, noise=0.1).farthest == 0.3
     none_left = Replay(np.empty(0), np.empty(0), np.array([np.inf]), np.array([True]))
-    with pytest.raises(ImitableError, match="tolerance is empty"):
+    with pytest.raises(ImitableError, match=r"each of the 1 replays .* moved by up to 0\.1; lower Settings\.noise"):
         measure_tolerance(own, none_left, noise=0.1)
+    with pytest.raises(ImitableError, match="each of the 1 replays of its own random episodes; mend its step"):
+        measure_tolerance(none_left, none_left, noise=0.1)
 
 
 def test_no_noise_and_a_perfect_inverse_leave_no_tolerance() -> None:
@@ -202,6 +204,13 @@ def infeasible() -> Demonstrations:
     """Two demonstrations that turn the wrong way."""
     joints = np.tile(0.1 * np.arange(11), 2)
     return Demonstrations(CLOCKWISE.observe(np.stack([joints, np.ones(22)], axis=1)), [10, 10], [0.0, 1.0])
+
+
+def test_a_simulation_that_breaks_down_on_every_demonstration_is_named() -> None:
+    problem = turntable.posed(infeasible())
+    nowhere = replace(problem.replay, distances=np.full(2, np.inf), diverged=np.full(2, True))
+    with pytest.raises(ImitableError, match="broke down on each of the 2 demonstrations"):
+        weigh(replace(problem, replay=nowhere), METHODS["ours"])
 
 
 @pytest.mark.parametrize("method", ["feasibility", "naive", "ours"])

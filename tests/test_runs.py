@@ -5,22 +5,26 @@ import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import turntable
+from imitable.changes import adjusted
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
 from imitable.experiment import Streams, gather, learn, prepared, run, weigh
 from imitable.inverse_dynamics import InverseDynamicsFit
 from imitable.kept import kept_or_gathered, kept_or_posed
 from imitable.learners import Cloning, Gail, IcGail, Sail, TwoIwil
+from imitable.learners.two_iwil import Classifier
 from imitable.methods import METHODS
 from imitable.networks import Policy
+from imitable.reinforcement import Trpo
 from imitable.runs import RunFolder, perform
 from imitable.scorecard import load_scorecard, save_scorecard, scorecard
-from imitable.tasks import SWIMMER_GAIL, TASKS, Task, adjusted
+from imitable.tasks import SWIMMER_GAIL, TASKS, Task
 
 OURS = METHODS["ours"]
 LEARNERS = {"gail": turntable.TINY_GAIL, "cloning": turntable.TINY_CLONING}
@@ -125,6 +129,28 @@ def test_a_folder_with_a_run_is_not_touched_without_being_told(demos: Path, tmp_
     with pytest.raises(ImitableError, match=r"already has a finished run; give --resume .* or --overwrite"):
         perform(turntable.task(), OURS, seed=0, folder=tmp_path, demos=demos)
     assert {name: (tmp_path / name).read_bytes() for name in files(tmp_path)} == before
+
+
+def test_demonstrations_that_do_not_fit_leave_the_folder_as_it_was(demos: Path, tmp_path: Path) -> None:
+    perform(turntable.task(), OURS, seed=0, folder=tmp_path / "run", demos=demos)
+    before = {name: (tmp_path / "run" / name).read_bytes() for name in files(tmp_path / "run")}
+    Demonstrations(np.zeros((3, 9)), [2], [0.0]).save(tmp_path / "wide.npz")
+    for folder in ("run", "fresh"):
+        with pytest.raises(ImitableError, match="9 observation columns, but the target has 4"):
+            perform(turntable.task(), OURS, seed=0, folder=tmp_path / folder, demos=tmp_path / "wide.npz", overwrite=folder == "run")
+    assert {name: (tmp_path / "run" / name).read_bytes() for name in files(tmp_path / "run")} == before
+    assert not (tmp_path / "fresh").exists()
+
+
+def test_other_code_does_not_go_on_with_a_run_but_may_read_a_finished_one(
+    demos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = perform(turntable.task(), OURS, seed=0, folder=tmp_path, demos=demos)
+    monkeypatch.setattr("imitable.runs.all_code", lambda: "other")
+    assert perform(turntable.task(), OURS, seed=0, folder=tmp_path, demos=demos, resume=True) == first
+    (tmp_path / "result.json").unlink()
+    with pytest.raises(ImitableError, match="was started with sha256 of code"):
+        perform(turntable.task(), OURS, seed=0, folder=tmp_path, demos=demos, resume=True)
 
 
 def test_overwriting_starts_anew(demos: Path, tmp_path: Path) -> None:
@@ -349,6 +375,22 @@ def test_settings_that_cannot_be_replaced_are_refused(assignment: str, message: 
         adjusted(TASKS["driving/slow"], [assignment])
 
 
+@pytest.mark.parametrize(
+    ("learner", "names"),
+    [
+        (Cloning, ["hidden"]),
+        (Gail, ["discriminator_hidden"]),
+        (Trpo, ["hidden"]),
+        (Classifier, ["hidden"]),
+        (Sail, ["policy_hidden", "value_hidden", "critic_hidden", "remainder_hidden"]),
+    ],
+)
+def test_layers_without_units_are_refused_before_anything_runs(learner: Any, names: list[str]) -> None:
+    for name in names:
+        with pytest.raises(ImitableError, match=rf"{name} is \(8, 0\); it must be widths of at least 1"):
+            learner(**{name: (8, 0)})
+
+
 def test_a_setting_that_is_true_or_false_is_read_as_such() -> None:
     task, _ = prepared(TASKS["driving/slow"], METHODS["2iwil"], ["classifier.couples_samples=False"])
     assert task.learner.classifier.couples_samples is False
@@ -382,7 +424,8 @@ def test_saved_demonstrations_of_the_task_and_collected_ones_run_alike(tmp_path:
 def test_a_run_says_how_many_simulations_broke_down(tmp_path: Path) -> None:
     task = turntable.task(turntable.TINY_GAIL)
     brittle = replace(task, cast=replace(task.cast, target=turntable.BRITTLE), settings=replace(task.settings, noise=0.02))
-    result = perform(brittle, METHODS["none"], seed=0, folder=tmp_path / "run")
+    with pytest.warns(UserWarning, match="demonstrations are cut short where the simulation broke down"):
+        result = perform(brittle, METHODS["none"], seed=0, folder=tmp_path / "run")
     assert set(result["diverged"]) == {"posing", "learning", "measuring"}
     assert result["diverged"]["posing"] > 0
     assert result["diverged"]["learning"] > 0

@@ -11,6 +11,7 @@ from gymnasium.utils.env_checker import check_env
 
 import imitable
 import turntable
+from imitable.errors import ImitableError
 from imitable.evaluation import evaluate
 from imitable.simulators import Simulator, _mujoco, advance, ant, driving, earned, reacher, swimmer
 from imitable.simulators.gymnasium import DYNAMICS, SimulatorEnv
@@ -175,6 +176,23 @@ def test_actions_are_clipped_to_their_limits(simulator: Simulator) -> None:
     for beyond, limit in ((5.0, simulator.action_high), (-5.0, simulator.action_low)):
         shape = (len(states), len(limit))
         assert np.array_equal(simulator.step(states, np.full(shape, beyond)), simulator.step(states, np.broadcast_to(limit, shape)))
+
+
+def test_an_action_that_is_not_a_number_ends_its_agent_alone(simulator: Simulator) -> None:
+    states = simulator.initial_states(3, np.random.default_rng(0))
+    actions = np.tile(simulator.action_high, (3, 1))
+    actions[1, 0] = np.nan
+    moved, diverged = advance(simulator, states, actions)
+    assert diverged.tolist() == [False, True, False]
+    assert np.array_equal(moved[1], states[1])
+    assert np.array_equal(moved[[0, 2]], simulator.step(states, np.tile(simulator.action_high, (3, 1)))[[0, 2]])
+
+
+def test_actions_of_another_width_are_refused(simulator: Simulator) -> None:
+    states, width = simulator.initial_states(3, np.random.default_rng(0)), len(simulator.action_low)
+    for wrong in ((3, width + 1), (1, width), (3,)):
+        with pytest.raises(ImitableError, match=rf"shape \({wrong[0]},.*3 agents need \(3, {width}\)"):
+            advance(simulator, states, np.zeros(wrong))
 
 
 def test_the_dynamics_cannot_be_changed(simulator: Simulator) -> None:

@@ -17,8 +17,8 @@ from sb3_contrib import TRPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 if __name__ == "__main__":
-    environments, rounds = int(sys.argv[1]), int(sys.argv[2])
-    torch.set_num_threads(1)
+    environments, rounds, threads = (int(argument) for argument in sys.argv[1:])
+    torch.set_num_threads(threads)
     venv = DummyVecEnv([lambda: gymnasium.make("Swimmer-v4")] * environments)
     rng = np.random.default_rng(0)
     states, following = rng.normal(size=(2, 20_000, 8)).astype(np.float32)

@@ -13,9 +13,7 @@ from sb3_contrib import TRPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.evaluation import evaluate_policy
 
-import imitable  # registers the environments
-
-assert imitable
+from imitable.tasks import PUPILS  # imitable registers its environments
 
 
 class Measure(BaseCallback):
@@ -46,16 +44,24 @@ if __name__ == "__main__":
     goal, limit, seed = float(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
     torch.set_num_threads(1)
     environment = gymnasium.make("imitable/SwimmerBackDisabled-v0")
+    pupil = PUPILS["swimmer/back-disabled"]
+    assert pupil.optimal is not None
+    # What imitable trains with. What differs: the Fisher matrix takes all samples here, because fewer would also make the gradient;
+    # observations are not scaled; a batch is two episodes one after the other, not side by side.
+    ours = pupil.optimal.trpo
     model = TRPO(
         "MlpPolicy",
         environment,
-        n_steps=2000,
-        batch_size=500,
-        gamma=0.999,
-        gae_lambda=0.97,
-        target_kl=0.02,
-        learning_rate=1e-3,
-        policy_kwargs={"net_arch": [100, 100]},
+        n_steps=ours.batch,
+        batch_size=ours.batch // ours.value_minibatches,
+        n_critic_updates=ours.value_passes,
+        learning_rate=ours.value_rate,
+        gamma=ours.discount,
+        gae_lambda=ours.decay,
+        target_kl=ours.largest_divergence,
+        cg_max_steps=ours.conjugate_iterations,
+        cg_damping=ours.damping,
+        policy_kwargs={"net_arch": list(ours.hidden)},
         seed=seed,
     )
     model.learn(10**9, callback=Measure(every=20_000, goal=goal, limit=limit))

@@ -81,12 +81,13 @@ def score(
 ) -> None:
     """Score every demonstration: feasibility on the task's target, optimality, and their product."""
     from imitable.arrays import one_thread
+    from imitable.changes import adjusted
     from imitable.demonstrations import Demonstrations
     from imitable.files import check_writable
     from imitable.kept import kept_or_posed
     from imitable.report.figures import draw_scores
     from imitable.scorecard import save_scorecard, scorecard
-    from imitable.tasks import adjusted, find_task
+    from imitable.tasks import find_task
 
     chosen = adjusted(find_task(task), changes)
     for path in filter(None, (output, picture)):

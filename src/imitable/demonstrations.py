@@ -149,10 +149,16 @@ class Demonstrations:
                 arrays["states"],
                 arrays["lengths"],
                 arrays["returns"],
-                tuple(arrays["sources"]) if "sources" in arrays else None,
+                _labels(arrays["sources"]) if "sources" in arrays else None,
             )
         except ImitableError as error:
             raise ImitableError(f"{path}: {error}") from error
+
+
+def _labels(sources: np.ndarray[Any, Any]) -> tuple[str, ...]:
+    if sources.ndim != 1:
+        raise ImitableError(f"sources has shape {sources.shape}; it needs one name for each demonstration, as (demo,)")
+    return tuple(str(name) for name in (np.char.decode(sources) if sources.dtype.kind == "S" else sources))
 
 
 @dataclass(frozen=True)

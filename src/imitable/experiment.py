@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from imitable.arrays import Array, Generator, Snapshot, one_thread
+from imitable.changes import adjusted
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError, check_fields
 from imitable.evaluation import evaluate
@@ -14,7 +15,7 @@ from imitable.learners import Checkpoint
 from imitable.methods import Method, own
 from imitable.problem import Problem, pose
 from imitable.scores import feasibility
-from imitable.tasks import Task, adjusted
+from imitable.tasks import Task
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,8 @@ def weigh(problem: Problem, method: Method) -> Array:
     weights = method.score(problem)
     if not weights.any():
         nearest, tolerance = problem.replay.distances.min(), problem.tolerance.farthest
+        if problem.replay.diverged.all():
+            raise ImitableError(f"the target's simulation broke down on each of the {len(weights)} demonstrations; mend its step")
         if not feasibility(problem).any():
             raise ImitableError(
                 f"no demonstration is feasible on the target: the smallest replay distance {nearest:.3g} exceeds the limit "

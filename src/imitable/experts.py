@@ -1,5 +1,6 @@
 """Agents that show what they can do: trained and hand-made policies, and the demonstrations they give."""
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -52,13 +53,18 @@ def collect(cast: Cast, *, count: int = 1000, composition: Composition = "paper"
         OTHER_DYNAMICS: (cast.demonstrator, cast.other),
     }
     *streams, mixing = rng.spawn(len(performers) + 1)
-    kinds = {
-        source: demonstrate(simulator, _bind(actor, stream), count=size, rng=stream).trajectories
+    shown = {
+        source: demonstrate(simulator, _bind(actor, stream), count=size, rng=stream)
         for (source, size), (simulator, actor), stream in zip(
             share_counts(mixture.shares(), count=count).items(), performers.values(), streams, strict=True
         )
         if size
     }
+    for source, episodes in shown.items():
+        if episodes.diverged:
+            share = f"{episodes.diverged} of {len(episodes.trajectories)} {source} demonstrations"
+            warnings.warn(f"{share} are cut short where the simulation broke down", stacklevel=2)
+    kinds = {source: episodes.trajectories for source, episodes in shown.items()}
     return mix(kinds, shares={source: len(kind) / count for source, kind in kinds.items()}, count=count, rng=mixing)
 
 

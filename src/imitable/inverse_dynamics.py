@@ -97,6 +97,7 @@ class InverseDynamicsFit:
     torso, a target that chases a demonstration soon lags behind, and is asked for leaps that no action makes."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "aimed", tuple(int(column) for column in self.aimed))  # an array is as good
         positive = (("epochs", self.epochs > 0), ("batch", self.batch > 0), ("rate", self.rate > 0))
         check_fields(self, *((name, fits, "above 0") for name, fits in positive))
 

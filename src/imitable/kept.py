@@ -109,13 +109,36 @@ def own_files() -> str:
     package = Path(__file__).parent
     makers = [path for path in package.glob("*.py") if path.stem not in BYSTANDERS]
     made_with = [path for path in package.rglob("*") if path.suffix in (".xml", ".safetensors") or path.parent.name == "simulators"]
+    return _hash_of({*makers, *made_with})
+
+
+@cache
+def all_code() -> str:
+    """A hash of every module of the package."""
+    return _hash_of(set(Path(__file__).parent.rglob("*.py")))
+
+
+def _hash_of(paths: set[Path]) -> str:
     digest = sha256()
-    for path in sorted({*makers, *made_with}):
+    for path in sorted(paths):
         digest.update(path.read_bytes() if path.is_file() else b"")
     return digest.hexdigest()
 
 
-BYSTANDERS = ("__init__", "__main__", "cli", "errors", "evaluation", "files", "methods", "runs", "sampling", "scorecard", "sweep")
+BYSTANDERS = (
+    "__init__",
+    "__main__",
+    "changes",
+    "cli",
+    "errors",
+    "evaluation",
+    "files",
+    "methods",
+    "runs",
+    "sampling",
+    "scorecard",
+    "sweep",
+)
 """Modules of the package that neither make demonstrations nor pose problems."""
 
 

@@ -169,6 +169,13 @@ def replays_of_own(
 
 def measure_tolerance(own: Replay, perturbed: Replay, *, noise: float) -> Tolerance:
     """d_min and d_max from these replays, of those that did not diverge."""
+    for replays, where, way_out in (
+        (own, "", "mend its step"),
+        (perturbed, f" when states are moved by up to {noise:g}", "lower Settings.noise"),
+    ):
+        if replays.diverged.all():
+            trials = f"each of the {len(replays.diverged)} replays of its own random episodes"
+            raise ImitableError(f"the target's simulation broke down in {trials}{where}; {way_out}")
     closest, farthest = float(own.distances.min()), float(perturbed.distances[~perturbed.diverged].max(initial=0.0))
     if not farthest - closest > 1e-12:
         raise ImitableError(

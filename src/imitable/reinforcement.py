@@ -216,6 +216,7 @@ class Trpo:
             ("value_minibatches", self.value_minibatches >= 1, "at least 1"),
             ("value_passes", self.value_passes >= 1, "at least 1"),
             ("spread", self.spread > 0, "above 0"),
+            ("hidden", min(self.hidden, default=1) >= 1, "widths of at least 1"),
         )
 
     def start(self, simulator: Simulator, *, centre: Array, scale: Array, rng: Generator) -> Agent:

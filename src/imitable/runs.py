@@ -16,8 +16,9 @@ from imitable.errors import ImitableError
 from imitable.experiment import Measurement, Streams, learn, weigh
 from imitable.experts import Composition
 from imitable.files import UNREADABLE, check_writable, read_arrays, write_arrays, write_json
-from imitable.kept import describe, kept_or_gathered, kept_or_posed, own_files, versions
+from imitable.kept import all_code, describe, kept_or_gathered, kept_or_posed, own_files, versions
 from imitable.methods import Method
+from imitable.problem import check_width
 from imitable.sampling import effective_sample_size
 from imitable.scorecard import save_scorecard, scorecard
 from imitable.tasks import Task
@@ -68,7 +69,7 @@ class RunFolder:
         if (given in existing) != (given in config):
             was, now = ("a file of demonstrations", "none") if given in existing else ("the task's own demonstrations", "a file of them")
             raise ImitableError(f"{self.path} was started with {was} and is now given {now}; give the same --demos, or --overwrite")
-        ignored = {"versions"} if self.finished else set()  # going on in other versions would not give the same curve
+        ignored = {"versions", "sha256 of code"} if self.finished else set()  # going on with other code would not give the same curve
         if changed := [name for name in config if name not in ignored and existing.get(name) != config[name]]:
             raise ImitableError(
                 f"{self.path} was started with {', '.join(_differences(existing, config, changed))}; go on with the same settings, "
@@ -153,7 +154,8 @@ def configuration(
     own = {"composition": composition, "cast": describe(task.cast), "sha256 of demonstrators": own_files()}
     source = {"sha256 of demonstrations": sha256(demos.read_bytes()).hexdigest()} if demos else own
     parts = {"target": describe(task.target), "settings": describe(task.settings), "learner": describe(method.learner(task))}
-    return {"task": task.name, "method": method.name, "seed": seed, **source, **parts, "versions": versions()}
+    code = {"versions": versions(), "sha256 of code": all_code()}
+    return {"task": task.name, "method": method.name, "seed": seed, **source, **parts, **code}
 
 
 @one_thread()
@@ -172,6 +174,8 @@ def perform(
     """`run`, kept on disk as it goes; interrupted and resumed, it gives the curve it would have given in one go."""
     record, streams = RunFolder(folder), Streams(seed)
     given = Demonstrations.load(demos) if demos else None
+    if given:
+        check_width(given, task.target)
     config = configuration(task, method, seed=seed, demos=demos, composition=composition)
     record.open(config, overwrite=overwrite, resume=resume)
     if record.finished:

@@ -38,6 +38,7 @@ class Cloning:
             ("rate", self.rate > 0, "above 0"),
             ("bend", self.bend > 0, "above 0"),
             ("jitter", self.jitter >= 0, "at least 0"),
+            ("hidden", min(self.hidden, default=1) >= 1, "widths of at least 1"),
         )
 
     def __call__(self, problem: Problem, weights: Array, *, rng: Generator, resume: Snapshot | None = None) -> Iterator[Checkpoint]:

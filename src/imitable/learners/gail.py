@@ -39,6 +39,7 @@ class Gail:
             ("rounds", self.rounds >= 1, "at least 1"),
             ("discriminator_rate", self.discriminator_rate > 0, "above 0"),
             ("discriminator_steps", self.discriminator_steps >= 1, "at least 1"),
+            ("discriminator_hidden", min(self.discriminator_hidden, default=1) >= 1, "widths of at least 1"),
             ("penalty", self.penalty >= 0, "at least 0"),
             ("annealed", 0 < self.annealed <= 1, "in (0, 1]"),
             ("checkpoint_every", self.checkpoint_every >= 1, "at least 1"),

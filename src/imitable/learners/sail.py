@@ -113,9 +113,11 @@ class Sail:
             "minibatch",
             "value_steps",
         )
+        networks = ("policy_hidden", "value_hidden", "critic_hidden", "remainder_hidden")
         check_fields(
             self,
             *((name, getattr(self, name) >= 1, "at least 1") for name in (*counts, "checkpoint_every")),
+            *((name, min(getattr(self, name), default=1) >= 1, "widths of at least 1") for name in networks),
             ("frozen", self.frozen >= 0, "at least 0"),
             ("rate", self.rate > 0, "above 0"),
             ("discount", 0 < self.discount <= 1, "in (0, 1]"),

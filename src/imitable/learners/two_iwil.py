@@ -37,6 +37,7 @@ class Classifier:
             ("batch", self.batch >= 1, "at least 1"),
             ("rate", self.rate > 0, "above 0"),
             ("dropout", 0 <= self.dropout < 1, "in [0, 1)"),
+            ("hidden", min(self.hidden, default=1) >= 1, "widths of at least 1"),
         )
 
     def fit(self, inputs: Float32, labels: Labels, *, rng: Generator) -> Callable[[Float32], Float32]:

@@ -5,6 +5,7 @@ from typing import Protocol
 import numpy as np
 
 from imitable.arrays import Array, Booleans, Generator, Integers
+from imitable.errors import ImitableError
 
 
 class Simulator(Protocol):
@@ -72,8 +73,11 @@ class Simulator(Protocol):
 
 def advance(simulator: Simulator, states: Array, actions: Array) -> tuple[Array, Booleans]:
     """One step, and (N,) which simulations diverged in it: those stay where they were, for the caller to end and to count."""
+    if actions.shape != (wanted := (len(states), len(simulator.action_low))):
+        raise ImitableError(f"actions have shape {actions.shape}; {wanted[0]} agents need {wanted}")
     moved = simulator.step(states, actions)
-    diverged = np.asarray(~np.isfinite(moved).all(axis=1))
+    # MuJoCo takes an action that is not a number for 0 and goes on.
+    diverged = np.asarray(~(np.isfinite(moved).all(axis=1) & np.isfinite(actions).all(axis=1)))
     if diverged.any():
         moved[diverged] = states[diverged]
     return moved, diverged

@@ -63,5 +63,5 @@ class SimulatorEnv(gymnasium.Env[Array, Array]):
         self._age += 1
         finished = bool((self.simulator.finished(self._state) | diverged)[0])
         truncated = not finished and self._age >= self.simulator.horizon
-        reward = float(earned(self.simulator, before, actions, self._state)[0])
+        reward = 0.0 if diverged[0] else float(earned(self.simulator, before, actions, self._state)[0])
         return self.simulator.observe(self._state)[0], reward, finished, truncated, {"diverged": bool(diverged[0])}
