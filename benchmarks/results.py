@@ -128,14 +128,15 @@ def variants_section() -> list[str]:
     folders = other_settings()
     if not folders:
         return []
-    lines = ["## Other settings", "", "| other setting | task | method | seeds | mean ± sd | 95 % interval |", "|---|---|---|---|---|---|"]
+    lines = [
+        "## Other settings",
+        "",
+        "| other setting | task | method | seeds | mean ± sd | interquartile mean [95 %] |",
+        "|---|---|---|---|---|---|",
+    ]
     for folder in folders:
         for (task, method), each in summaries(load(folder.name)).items():
-            low, high = each.interval
-            lines.append(
-                f"| {_settings(folder)} | {task} | {method} | {len(each.means)} "
-                f"| {each.means.mean():.1f} ± {each.spread:.1f} | [{low:.1f}, {high:.1f}] |"
-            )
+            lines.append(f"| {_settings(folder)} | {task} | {method} | {len(each.means)} | {_mean(each)} | {_interval(each)} |")
     return [*lines, ""]
 
 
@@ -150,13 +151,19 @@ def results_table(found: dict[tuple[str, str], Summary], further: dict[tuple[str
             if each := found.get((task, method)):
                 more = further[task, method]
                 lines.append(
-                    f"| {task} | {method} | {len(each.means)} | {each.means.mean():.1f} ± {each.spread:.1f} | {_interval(each)} "
-                    f"| {more.means.mean():.1f} ± {more.spread:.1f} | {_interval(more)} | {'-' if published is None else published} |"
+                    f"| {task} | {method} | {len(each.means)} | {_mean(each)} | {_interval(each)} "
+                    f"| {_mean(more)} | {_interval(more)} | {'-' if published is None else published} |"
                 )
     return lines
 
 
+def _mean(each: Summary) -> str:
+    return f"{each.means.mean():.1f}" + (f" ± {each.spread:.1f}" if len(each.means) > 1 else "")
+
+
 def _interval(each: Summary) -> str:
+    if len(each.means) == 1:
+        return "-"
     return f"{each.middle:.1f} [{each.interval[0]:.1f}, {each.interval[1]:.1f}]"
 
 
