@@ -59,7 +59,7 @@ def python_of(rival: str) -> Path:
 def rival(name: str, script: str, *arguments: object) -> Iterator[dict[str, Any]]:
     """What a rival's script prints, as it prints it."""
     command = [str(python_of(name)), str(RIVALS / script), *map(str, arguments)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **speed.PROCESS}) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **speed.PROCESS, "TQDM_DISABLE": "1"}) as process:
         assert process.stdout is not None
         for line in process.stdout:
             if line.startswith("{"):

@@ -18,6 +18,7 @@ THREADS = "IMITABLE_THREADS"
 """Environment variable: how many threads step MuJoCo; every core where it is unset."""
 TOO_LARGE = 1e10
 """Positions or velocities beyond this are a breakdown, as in MuJoCo itself."""
+FEW = 16
 _SCRATCH = threading.Lock()  # the cached simulations are scratch space that all callers share
 
 
@@ -91,11 +92,12 @@ def _threads() -> int:
 
 
 def _capacity(count: int) -> int:
-    """Round up to a power of two, so that a batch which shrinks step by step builds few sets of simulations."""
-    return 1 << (count - 1).bit_length()
+    """Round up to a power of two, so that a batch which shrinks step by step builds few sets of simulations; not a few simulations, of
+    which stepping some takes a fifth longer than stepping all."""
+    return count if count <= FEW else 1 << (count - 1).bit_length()
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def _simulations(model: mujoco.MjModel, count: int, threads: int, process: int) -> tuple[Batch, Array, Array, Array, Array, Array]:
     """Scratch space for `count` simulations; of this process, since threads do not survive a fork."""
     batch = Batch(model, count, nthread=min(threads, count))
