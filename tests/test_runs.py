@@ -503,6 +503,9 @@ def test_posed_problems_are_kept_and_found_again(tmp_path: Path, monkeypatch: py
     kept_or_posed(gather(task, seed=0, count=11), task, seed=0)
     kept_or_posed(replace(demonstrations, returns=-demonstrations.returns), task, seed=0)
     assert len(list((tmp_path / "cache").iterdir())) == 5
+    gentler = kept_or_posed(demonstrations, adjusted(task, ["sigma=20", "radius=0.2"]), seed=0)
+    assert (gentler.settings.sigma, gentler.settings.radius) == (20.0, 0.2)
+    assert len(list((tmp_path / "cache").iterdir())) == 5, "sigma and radius come after posing"
     kept.write_bytes(b"damaged")
     assert kept_or_posed(demonstrations, task, seed=0).tolerance == made.tolerance
 

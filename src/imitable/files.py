@@ -50,7 +50,10 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None
 
 def read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     """The arrays of a `.npz`, never unpickled; read whole, so that a damaged file is not left open."""
-    content = np.load(BytesIO(path.read_bytes()), allow_pickle=False)
+    raw = path.read_bytes()
+    if not raw.startswith((b"PK", b"\x93NUMPY")):  # numpy would take it for a pickle, and advise to load that
+        raise ValueError("it is no file of numpy's")
+    content = np.load(BytesIO(raw), allow_pickle=False)
     if isinstance(content, np.ndarray):
         raise ValueError("it holds a lone array")
     with content as file:

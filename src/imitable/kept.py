@@ -56,7 +56,8 @@ def kept_or_posed(demonstrations: Demonstrations, task: Task, *, seed: int, watc
     shown = sha256()
     for array in (demonstrations.states, demonstrations.lengths, demonstrations.returns):
         shown.update(np.ascontiguousarray(array).data)
-    kept = _place({"task": task.name, "seed": seed, "settings": describe(settings), "demonstrations": shown.hexdigest()})
+    decisive = {name: value for name, value in describe(settings).items() if name not in ("sigma", "radius")}  # those come after posing
+    kept = _place({"task": task.name, "seed": seed, "settings": decisive, "demonstrations": shown.hexdigest()})
     if kept.exists():
         with suppress(KeyError, RuntimeError, *UNREADABLE):  # damaged: made anew
             return _problem(read_arrays(kept), demonstrations, task)

@@ -184,10 +184,10 @@ def measure_tolerance(own: Replay, perturbed: Replay, *, noise: float) -> Tolera
     return Tolerance(closest, farthest)
 
 
-def check_width(demonstrations: Demonstrations, target: Simulator) -> None:
+def check_width(demonstrations: Demonstrations, target: Simulator, *, name: str = "demonstrations") -> None:
     """Demonstrations must have the target's observation columns."""
     if demonstrations.width != len(target.observed):
         raise ImitableError(
-            f"demonstrations have {demonstrations.width} observation columns, but the target has {len(target.observed)} "
+            f"{name} have {demonstrations.width} observation columns, but the target has {len(target.observed)} "
             f"({', '.join(target.observed)}); give states in the target's columns"
         )

@@ -175,7 +175,7 @@ def perform(
     record, streams = RunFolder(folder), Streams(seed)
     given = Demonstrations.load(demos) if demos else None
     if given:
-        check_width(given, task.target)
+        check_width(given, task.target, name=f"demonstrations in {demos}")
     config = configuration(task, method, seed=seed, demos=demos, composition=composition)
     record.open(config, overwrite=overwrite, resume=resume)
     if record.finished:
