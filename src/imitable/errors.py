@@ -16,6 +16,11 @@ def unknown_name(kind: str, name: str, known: Iterable[str], *, place: str = "")
     return ImitableError(f"unknown {kind} {name!r}{place}; {hint}")
 
 
+def layers(name: str, widths: tuple[int, ...]) -> tuple[str, bool, str]:
+    """The rule for a field that holds the widths of hidden layers; there may be none."""
+    return name, min(widths, default=1) >= 1, "widths of at least 1"
+
+
 def check_fields(owner: object, *rules: tuple[str, bool, str]) -> None:
     """Refuse a dataclass in which a field does not fit; a rule is the field's name, whether it fits, and what it must be."""
     for name, fits, wanted in rules:

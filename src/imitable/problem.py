@@ -176,7 +176,7 @@ def measure_tolerance(own: Replay, perturbed: Replay, *, noise: float) -> Tolera
         if replays.diverged.all():
             trials = f"each of the {len(replays.diverged)} replays of its own random episodes"
             raise ImitableError(f"the target's simulation broke down in {trials}{where}; {way_out}")
-    closest, farthest = float(own.distances.min()), float(perturbed.distances[~perturbed.diverged].max(initial=0.0))
+    closest, farthest = float(own.distances.min()), float(perturbed.distances[~perturbed.diverged].max())
     if not farthest - closest > 1e-12:
         raise ImitableError(
             f"the tolerance is empty: d_min {closest:.3g} is not below d_max {farthest:.3g} at noise {noise:g}; raise Settings.noise"

@@ -8,7 +8,7 @@ import numpy as np
 
 from imitable.arrays import Array, Booleans, Float32, Generator, Snapshot, generator_state, restore_generator
 from imitable.demonstrations import Demonstrations
-from imitable.errors import check_fields
+from imitable.errors import check_fields, layers
 from imitable.networks import Adam, Mlp, Policy
 from imitable.simulators import Simulator, advance, earned
 
@@ -216,7 +216,7 @@ class Trpo:
             ("value_minibatches", self.value_minibatches >= 1, "at least 1"),
             ("value_passes", self.value_passes >= 1, "at least 1"),
             ("spread", self.spread > 0, "above 0"),
-            ("hidden", min(self.hidden, default=1) >= 1, "widths of at least 1"),
+            layers("hidden", self.hidden),
         )
 
     def start(self, simulator: Simulator, *, centre: Array, scale: Array, rng: Generator) -> Agent:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from imitable.arrays import Array, Float32, Generator, Snapshot, generator_state, restore_generator
-from imitable.errors import check_fields
+from imitable.errors import check_fields, layers
 from imitable.learners.base import Checkpoint
 from imitable.networks import Adam, Mlp, Policy
 from imitable.problem import Problem
@@ -38,7 +38,7 @@ class Cloning:
             ("rate", self.rate > 0, "above 0"),
             ("bend", self.bend > 0, "above 0"),
             ("jitter", self.jitter >= 0, "at least 0"),
-            ("hidden", min(self.hidden, default=1) >= 1, "widths of at least 1"),
+            layers("hidden", self.hidden),
         )
 
     def __call__(self, problem: Problem, weights: Array, *, rng: Generator, resume: Snapshot | None = None) -> Iterator[Checkpoint]:

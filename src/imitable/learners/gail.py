@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from imitable.arrays import Array, Float32, Generator, Snapshot, generator_state, restore_generator
-from imitable.errors import check_fields
+from imitable.errors import check_fields, layers
 from imitable.learners._adversary import AGENT, DEMONSTRATED, Adversary, Claim
 from imitable.learners.base import Checkpoint
 from imitable.networks import Adam, Mlp
@@ -39,7 +39,7 @@ class Gail:
             ("rounds", self.rounds >= 1, "at least 1"),
             ("discriminator_rate", self.discriminator_rate > 0, "above 0"),
             ("discriminator_steps", self.discriminator_steps >= 1, "at least 1"),
-            ("discriminator_hidden", min(self.discriminator_hidden, default=1) >= 1, "widths of at least 1"),
+            layers("discriminator_hidden", self.discriminator_hidden),
             ("penalty", self.penalty >= 0, "at least 0"),
             ("annealed", 0 < self.annealed <= 1, "in (0, 1]"),
             ("checkpoint_every", self.checkpoint_every >= 1, "at least 1"),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from imitable.arrays import Array, Float32, Generator, Snapshot, generator_state, restore_generator
-from imitable.errors import check_fields
+from imitable.errors import check_fields, layers
 from imitable.learners._adversary import penalty_gradient, somewhere_between
 from imitable.learners.base import Checkpoint
 from imitable.networks import Adam, Mlp, Policy
@@ -117,7 +117,7 @@ class Sail:
         check_fields(
             self,
             *((name, getattr(self, name) >= 1, "at least 1") for name in (*counts, "checkpoint_every")),
-            *((name, min(getattr(self, name), default=1) >= 1, "widths of at least 1") for name in networks),
+            *(layers(name, getattr(self, name)) for name in networks),
             ("frozen", self.frozen >= 0, "at least 0"),
             ("rate", self.rate > 0, "above 0"),
             ("discount", 0 < self.discount <= 1, "in (0, 1]"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from imitable.arrays import Array, Float32, Generator, Snapshot
-from imitable.errors import check_fields
+from imitable.errors import check_fields, layers
 from imitable.learners._adversary import AGENT, DEMONSTRATED, Claim, logistic
 from imitable.learners._labels import Labels, draw_labels
 from imitable.learners.base import Checkpoint
@@ -37,7 +37,7 @@ class Classifier:
             ("batch", self.batch >= 1, "at least 1"),
             ("rate", self.rate > 0, "above 0"),
             ("dropout", 0 <= self.dropout < 1, "in [0, 1)"),
-            ("hidden", min(self.hidden, default=1) >= 1, "widths of at least 1"),
+            layers("hidden", self.hidden),
         )
 
     def fit(self, inputs: Float32, labels: Labels, *, rng: Generator) -> Callable[[Float32], Float32]:

@@ -19,6 +19,7 @@ THREADS = "IMITABLE_THREADS"
 TOO_LARGE = 1e10
 """Positions or velocities beyond this are a breakdown, as in MuJoCo itself."""
 FEW = 16
+"""Up to so many simulations get scratch space of their exact number."""
 _SCRATCH = threading.Lock()  # the cached simulations are scratch space that all callers share
 
 
@@ -92,8 +93,10 @@ def _threads() -> int:
 
 
 def _capacity(count: int) -> int:
-    """Round up to a power of two, so that a batch which shrinks step by step builds few sets of simulations; not a few simulations, of
-    which stepping some takes a fifth longer than stepping all."""
+    """Round up to a power of two, so that a batch which shrinks step by step builds few sets of simulations.
+
+    Not where they are few: stepping some of a set costs a sixth more than stepping all of it.
+    """
     return count if count <= FEW else 1 << (count - 1).bit_length()
 
 
