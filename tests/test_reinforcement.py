@@ -1,5 +1,6 @@
 """Roll-outs that can be told apart, advantages by hand, and trust-region steps against numerical derivatives."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -9,10 +10,13 @@ import pytest
 import turntable
 from countdown import Countdown
 from imitable import reinforcement
+from imitable.arrays import Array
 from imitable.evaluation import evaluate
 from imitable.networks import Mlp, Policy
 from imitable.reinforcement import (
+    Crew,
     Experience,
+    Reward,
     Trpo,
     advantages,
     batch_agents,
@@ -20,11 +24,12 @@ from imitable.reinforcement import (
     demonstrate,
     flat_transitions,
     input_scaling,
+    judge,
     roll_out,
     train,
     trust_region_step,
 )
-from imitable.simulators import earned
+from imitable.simulators import Simulator, earned
 
 
 def still(observations: np.ndarray) -> np.ndarray:
@@ -70,9 +75,14 @@ def test_evaluation_gives_the_return_of_every_episode() -> None:
     assert returns == pytest.approx([1.0, 1.0 + 2.01 + 3.02])
 
 
+def roll_out_two(simulator: Simulator, act: Callable[[Array], Array], *, steps: int, reward: Reward | None = None) -> Experience:
+    rng = np.random.default_rng(0)
+    return roll_out(simulator, act, crew=Crew.fresh(simulator, 2, rng), steps=steps, rng=rng, reward=reward)
+
+
 def test_rolled_out_agents_start_anew_where_they_finish() -> None:
-    simulator = Countdown(lengths=(2, 9, 3, 1, 9, 9, 9))
-    experience = roll_out(simulator, still, agents=2, steps=7, rng=np.random.default_rng(0))
+    simulator = Countdown(lengths=(2, 9, 3, 1, 9, 9, 9), horizon=7)
+    experience = roll_out_two(simulator, still, steps=7)
     serial = experience.observations[:, :, 2]
     assert serial[:, 0].tolist() == [0, 0, 2, 2, 2, 3, 4]
     assert serial[:, 1].tolist() == [1] * 7
@@ -84,9 +94,39 @@ def test_rolled_out_agents_start_anew_where_they_finish() -> None:
     assert experience.steps == 14
 
 
+def test_a_crew_goes_on_where_it_was_and_starts_anew_at_the_horizon() -> None:
+    simulator, rng = Countdown(lengths=(9, 2, 9, 9, 9, 9), horizon=4), np.random.default_rng(0)
+    crew = Crew.staggered(simulator, 2, rng)
+    assert crew.ages.tolist() == [0, 2]
+    first = roll_out(simulator, still, crew=crew, steps=3, rng=rng)
+    # The second agent ends after two steps, when its time is up as well, and the third episode takes its place.
+    assert first.observations[:, :, 2].tolist() == [[0, 1], [0, 1], [0, 2]]
+    assert first.terminated.tolist() == [[False, False], [False, True], [False, False]]
+    assert first.cut.tolist() == [[False, False], [False, False], [True, True]], "the batch is full"
+    assert first.crew.ages.tolist() == [3, 1]
+    second = roll_out(simulator, still, crew=first.crew, steps=3, rng=rng)
+    assert second.observations[:, 0, 1:].tolist() == [[3, 0], [0, 3], [1, 3]]
+    assert second.observations[:, 1, 1:].tolist() == [[1, 2], [2, 2], [3, 2]]
+    assert second.cut.tolist() == [[True, False], [False, False], [True, True]]
+    assert second.next_observations[0, 0].tolist() == [9, 4, 0], "where the episode was cut, not where the next began"
+    assert second.crew.ages.tolist() == [2, 4]
+    assert roll_out(simulator, still, crew=second.crew, steps=1, rng=rng).observations[0, 1, 1:].tolist() == [0, 4]
+    assert crew.ages.tolist() == [0, 2], "a roll-out changed the crew it was given"
+
+
+def test_a_cut_episode_is_worth_what_the_critic_says_of_where_it_was_cut() -> None:
+    simulator, rng = Countdown(lengths=(9,) * 9, horizon=4), np.random.default_rng(0)
+    experience = roll_out(simulator, still, crew=Crew.staggered(simulator, 2, rng), steps=6, rng=rng)
+    policy = Policy.fresh(Mlp((3, 1)), centre=np.zeros(3), scale=np.ones(3), low=-np.ones(1), high=np.ones(1), spread=1.0, rng=rng)
+    age = np.array([0.0, 10.0, 0.0, 0.0], np.float32)  # the critic says 10 times the age
+    lessons = judge(experience, np.ones((6, 2)), policy, Mlp((3, 1)), age, discount=0.5, decay=0.0)
+    # Each step's goal is 1 + 0.5 * 10 * (age + 1), whether or not it was the last of its episode.
+    assert lessons.goals.reshape(6, 2) == pytest.approx(1 + 5 * experience.next_observations[:, :, 1])
+
+
 def test_flattened_transitions_and_rewards_stay_aligned() -> None:
     simulator = Countdown(lengths=(2, 9, 3, 9))
-    experience = roll_out(simulator, still, agents=2, steps=4, rng=np.random.default_rng(0), reward=partial(earned, simulator))
+    experience = roll_out_two(simulator, still, steps=4, reward=partial(earned, simulator))
     before, after = flat_transitions(experience)
     assert np.array_equal(after[:, 1], before[:, 1] + 1)
     assert np.array_equal(before.reshape(4, 2, 3), experience.observations)
@@ -103,10 +143,12 @@ def test_input_scaling_leaves_columns_alone_that_never_move() -> None:
 # Advantages
 
 
-def experience_of(terminated: list[list[bool]]) -> Experience:
-    shape = (len(terminated), len(terminated[0]))
-    nothing = np.zeros((*shape, 1))
-    return Experience(nothing, nothing, nothing, np.array(terminated), 0, np.zeros(0))
+def experience_of(terminated: list[list[bool]], cut: list[list[bool]] | None = None) -> Experience:
+    ends = np.array(terminated)
+    nothing = np.zeros((*ends.shape, 1))
+    cuts = np.zeros_like(ends) if cut is None else np.array(cut)
+    crew = Crew(np.zeros((ends.shape[1], 1)), np.zeros(ends.shape[1], np.int64))
+    return Experience(nothing, nothing, nothing, ends, cuts, 0, np.zeros(0), crew)
 
 
 def test_advantages_by_hand_with_a_time_limit() -> None:
@@ -124,26 +166,34 @@ def test_advantages_by_hand_with_an_end() -> None:
     assert found == pytest.approx(np.array([[-0.1], [-3.0], [2.0]]), abs=1e-12)
 
 
+def test_advantages_by_hand_with_a_time_limit_in_the_middle() -> None:
+    experience = experience_of([[False], [False], [False]], cut=[[False], [True], [True]])
+    rewards, values, following = (np.array(each)[:, None] for each in ([1.0, 2.0, 4.0], [3.0, 5.0, 6.0], [5.0, 7.0, 8.0]))
+    found = advantages(rewards, values, following, experience, discount=0.5, decay=0.4)
+    # 4 + 0.5 * 8 - 6 = 2 belongs to the next episode; 2 + 0.5 * 7 - 5 = 0.5 looks ahead by its value alone; 0.5 + 0.2 * 0.5.
+    assert found == pytest.approx(np.array([[0.6], [0.5], [2.0]]), abs=1e-12)
+
+
 def test_advantages_equal_their_definition_as_a_sum() -> None:
     rng = np.random.default_rng(0)
     time, agents, discount, decay = 30, 4, 0.9, 0.8
-    terminated = rng.random((time, agents)) < 0.15
+    terminated, cut = rng.random((time, agents)) < 0.15, rng.random((time, agents)) < 0.15
     rewards, values, following = rng.normal(size=(3, time, agents))
-    found = advantages(rewards, values, following, experience_of(terminated), discount=discount, decay=decay)
+    found = advantages(rewards, values, following, experience_of(terminated, cut & ~terminated), discount=discount, decay=decay)
     surprise = rewards + discount * following * ~terminated - values
     for agent in range(agents):
         for begin in range(time):
             total, factor = 0.0, 1.0
             for later in range(begin, time):
                 total, factor = total + factor * surprise[later, agent], factor * discount * decay
-                if terminated[later, agent]:
+                if terminated[later, agent] or cut[later, agent]:
                     break
             assert found[begin, agent] == pytest.approx(total, abs=1e-10)
 
 
 def test_with_a_perfect_critic_nothing_is_a_surprise() -> None:
     simulator = Countdown(lengths=(3, 9, 9, 2, 9, 9), horizon=5)
-    experience = roll_out(simulator, still, agents=2, steps=5, rng=np.random.default_rng(0))
+    experience = roll_out_two(simulator, still, steps=5)
     length, step, _ = np.moveaxis(experience.observations, -1, 0)
     left = np.where(length < 9, length - step, np.inf)
     values = np.where(np.isinf(left), 1 / (1 - 0.5), 2 * (1 - 0.5 ** np.where(np.isinf(left), 0, left)))
@@ -323,6 +373,19 @@ def test_a_batch_is_made_of_whole_episodes() -> None:
     assert batch_agents(10, turntable.CLOCKWISE) == 1
 
 
+def test_a_batch_of_more_agents_goes_on_where_the_last_one_stopped() -> None:
+    settings, rng, target = replace(SMALL, agents=20), np.random.default_rng(0), turntable.CLOCKWISE
+    agent = start(settings)
+    first = settings.gather(target, agent, rng=rng, reward=partial(earned, target))
+    assert first.observations.shape == (20, 20, 4)
+    improved, _ = settings.improve(agent, first, first.rewards, rng=rng)
+    second = settings.gather(target, improved, rng=rng)
+    going_on = first.crew.ages < target.horizon
+    assert 0 < going_on.sum() < 20
+    assert np.array_equal(second.observations[0, going_on], first.next_observations[-1, going_on])
+    assert not np.isclose(second.observations[0, ~going_on], first.next_observations[-1, ~going_on]).all(axis=1).any()
+
+
 def test_the_critic_learns_and_the_old_agent_is_left_alone() -> None:
     agent, rng = start(SMALL), np.random.default_rng(1)
     experience = SMALL.gather(turntable.CLOCKWISE, agent, rng=rng)
@@ -368,10 +431,11 @@ def test_training_is_repeatable_and_counts_its_steps() -> None:
     assert not np.array_equal(last, first)
 
 
-def test_training_goes_on_from_a_snapshot_as_if_it_had_never_stopped() -> None:
+@pytest.mark.parametrize("agents", [0, 20])
+def test_training_goes_on_from_a_snapshot_as_if_it_had_never_stopped(agents: int) -> None:
     def students(seed: int, resume=None):
-        reward = partial(earned, turntable.CLOCKWISE)
-        return train(turntable.CLOCKWISE, settings=SMALL, reward=reward, rng=np.random.default_rng(seed), resume=resume)
+        reward, settings = partial(earned, turntable.CLOCKWISE), replace(SMALL, agents=agents)
+        return train(turntable.CLOCKWISE, settings=settings, reward=reward, rng=np.random.default_rng(seed), resume=resume)
 
     whole = students(0)
     next(whole), next(whole)
@@ -427,7 +491,7 @@ def test_an_episode_that_breaks_down_ends_and_is_counted() -> None:
 
 
 def test_an_agent_that_breaks_down_starts_anew_and_is_counted() -> None:
-    experience = roll_out(turntable.BRITTLE, left_or_still, agents=2, steps=13, rng=np.random.default_rng(0))
+    experience = roll_out_two(turntable.BRITTLE, left_or_still, steps=13)
     assert experience.diverged == 2
     assert np.flatnonzero(experience.terminated[:, 0]).tolist() == [5, 11]
     assert not experience.terminated[:, 1].any()

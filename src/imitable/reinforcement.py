@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from imitable.arrays import Array, Booleans, Float32, Generator, Snapshot, generator_state, restore_generator
+from imitable.arrays import Array, Booleans, Float32, Generator, Integers, Snapshot, generator_state, restore_generator
 from imitable.demonstrations import Demonstrations
 from imitable.errors import check_fields, layers
 from imitable.networks import Adam, Mlp, Policy
@@ -14,6 +14,26 @@ from imitable.simulators import Simulator, advance, earned
 
 Reward = Callable[[Array, Array, Array], Array]
 """States, actions and next states to rewards (N,)."""
+
+
+@dataclass(frozen=True)
+class Crew:
+    """Agents between two batches, each somewhere in its episode."""
+
+    states: Array
+    """(agent, state)"""
+    ages: Integers
+    """(agent,) steps since its start; from the horizon on it is due to start anew."""
+
+    @classmethod
+    def fresh(cls, simulator: Simulator, agents: int, rng: Generator) -> "Crew":
+        """All at the start of their episodes."""
+        return cls(simulator.initial_states(agents, rng), np.zeros(agents, np.int64))
+
+    @classmethod
+    def staggered(cls, simulator: Simulator, agents: int, rng: Generator) -> "Crew":
+        """At new starts, but due one after the other, so that every later batch sees all parts of an episode."""
+        return cls(simulator.initial_states(agents, rng), np.arange(agents) * simulator.horizon // agents)
 
 
 @dataclass(frozen=True)
@@ -28,10 +48,14 @@ class Experience:
     """(time, agent, action) as drawn, before the simulator clips them."""
     terminated: Booleans
     """(time, agent) the episode ended here; a time limit is not an end."""
+    cut: Booleans
+    """(time, agent) the episode had no end here, but what follows is not recorded: a time limit, or the batch is full."""
     diverged: int
     """How many of these endings were simulations that broke down; such an agent stays where it was for its last step."""
     rewards: Array
     """(time, agent) of the reward function that was asked for; empty if none was."""
+    crew: Crew
+    """The agents as they are now."""
 
     @property
     def steps(self) -> int:
@@ -39,18 +63,21 @@ class Experience:
 
 
 def roll_out(
-    simulator: Simulator, act: Callable[[Array], Array], *, agents: int, steps: int, rng: Generator, reward: Reward | None = None
+    simulator: Simulator, act: Callable[[Array], Array], *, crew: Crew, steps: int, rng: Generator, reward: Reward | None = None
 ) -> Experience:
-    """`steps` of `agents` in lock-step, from fresh starts, under the policy `act`."""
-    states = simulator.initial_states(agents, rng)
+    """`steps` of the crew's agents in lock-step, from where they are, under the policy `act`."""
+    states, ages, agents = crew.states.copy(), crew.ages.copy(), len(crew.ages)
     observed = simulator.observe(states)
-    actions = act(observed)
-    width, action_width = observed.shape[1], actions.shape[1]
-    observations, next_observations = np.empty((2, steps, agents, width))
-    taken = np.empty((steps, agents, action_width))
-    terminated = np.zeros((steps, agents), dtype=bool)
+    observations, next_observations = np.empty((2, steps, *observed.shape))
+    taken = np.empty((steps, agents, len(simulator.action_low)))
+    terminated, cut = np.zeros((2, steps, agents), dtype=bool)
     rewards, diverged = np.empty((steps, agents) if reward else 0), 0
     for time in range(steps):
+        due = ages >= simulator.horizon
+        if due.any():
+            states[due], ages[due] = simulator.initial_states(int(due.sum()), rng), 0
+            observed = simulator.observe(states)
+        actions = act(observed)
         observations[time], taken[time] = observed, actions
         before = states
         states, broken = advance(simulator, before, actions)
@@ -58,14 +85,12 @@ def roll_out(
         ended = terminated[time] = simulator.finished(states) | broken
         diverged += int(broken.sum())
         if reward:
-            rewards[time] = reward(before, actions, states)
-        if time + 1 == steps:
-            break
-        if ended.any():
-            states[ended] = simulator.initial_states(int(ended.sum()), rng)
-            observed = simulator.observe(states)
-        actions = act(observed)
-    return Experience(observations, next_observations, taken, terminated, diverged, rewards)
+            rewards[time] = np.where(broken, 0.0, reward(before, actions, states))
+        ages += 1
+        cut[time] = (ages >= simulator.horizon) & ~ended
+        ages[ended] = simulator.horizon
+    cut[-1] = ~terminated[-1]
+    return Experience(observations, next_observations, taken, terminated, cut, diverged, rewards, Crew(states, ages))
 
 
 def batch_agents(batch: int, simulator: Simulator) -> int:
@@ -114,10 +139,11 @@ def demonstrate(simulator: Simulator, act: Callable[[Array], Array], *, count: i
 def advantages(rewards: Array, values: Array, next_values: Array, experience: Experience, *, discount: float, decay: float) -> Array:
     """(time, agent) generalised advantage estimates; a time limit bootstraps from the value of where it cut."""
     surprise = rewards + discount * np.where(experience.terminated, 0.0, next_values) - values
+    over = experience.terminated | experience.cut
     estimates = np.empty_like(rewards)
     ahead = np.zeros(rewards.shape[1])
     for time in reversed(range(len(rewards))):
-        ahead = np.where(experience.terminated[time], 0.0, ahead)  # what follows an end belongs to another episode
+        ahead = np.where(over[time], 0.0, ahead)  # what follows belongs to another episode
         ahead = estimates[time] = surprise[time] + discount * decay * ahead
     return estimates
 
@@ -143,9 +169,9 @@ def judge(
     width = policy.network.widths[0]
     inputs = policy.inputs(experience.observations.reshape(-1, width))
     values = critic.forward(parameters, inputs)[-1].reshape(rewards.shape).astype(np.float64)
-    next_values = np.empty(rewards.shape)
+    next_values = np.zeros(rewards.shape)
     next_values[:-1] = values[1:]
-    next_values[-1] = critic.forward(parameters, policy.inputs(experience.next_observations[-1]))[-1][:, 0]
+    next_values[experience.cut] = critic.forward(parameters, policy.inputs(experience.next_observations[experience.cut]))[-1][:, 0]
     estimates = advantages(rewards, values, next_values, experience, discount=discount, decay=decay)
     gains = ((estimates - estimates.mean()) / (estimates.std() + 1e-8)).reshape(-1).astype(np.float32)
     actions = experience.actions.reshape(len(inputs), -1).astype(np.float32)
@@ -160,12 +186,15 @@ class Agent:
     critic: Float32
     """(critic.size,) parameters of the value function."""
     critic_memory: Adam
+    crew: Crew | None = None
+    """Where the next batch goes on; None where every batch is whole episodes."""
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """Everything it has learned, for a snapshot."""
         policy = self.policy
         learned = {"policy": policy.parameters, "spread": policy.log_spread, "centre": policy.centre, "scale": policy.scale}
-        return {**learned, "critic": self.critic, **self.critic_memory.arrays("critic")}
+        crew = {} if self.crew is None else {"crew states": self.crew.states, "crew ages": self.crew.ages}
+        return {**learned, **crew, "critic": self.critic, **self.critic_memory.arrays("critic")}
 
     def restored(self, snapshot: Snapshot) -> "Agent":
         """The agent that `arrays` described, on the networks of this one."""
@@ -176,20 +205,24 @@ class Agent:
             centre=snapshot["centre"],
             scale=snapshot["scale"],
         )
-        return Agent(policy, snapshot["critic"], self.critic_memory.restored("critic", snapshot))
+        crew = None if self.crew is None else Crew(snapshot["crew states"], snapshot["crew ages"])
+        return Agent(policy, snapshot["critic"], self.critic_memory.restored("critic", snapshot), crew)
 
 
 def sample_batch(simulator: Simulator, policy: Policy, *, batch: int, rng: Generator, reward: Reward | None = None) -> Experience:
-    """Pieces as long as an episode: shorter ones would lean on a value function that is still wrong."""
-    agents = batch_agents(batch, simulator)
-    return roll_out(simulator, lambda seen: policy.sample(seen, rng), agents=agents, steps=simulator.horizon, rng=rng, reward=reward)
+    """As many agents as make about `batch` steps in one episode's length, all from new starts."""
+    crew = Crew.fresh(simulator, batch_agents(batch, simulator), rng)
+    return roll_out(simulator, lambda seen: policy.sample(seen, rng), crew=crew, steps=simulator.horizon, rng=rng, reward=reward)
 
 
 @dataclass(frozen=True)
 class Trpo:
     """Trust-region policy optimisation with generalised advantages; defaults as released but for docs/method.md's departures."""
 
-    batch: int = 5000  # steps per update, in pieces as long as a whole episode
+    batch: int = 5000  # steps per update
+    agents: int = 0
+    """At once, each going on in the next batch where it was: many step faster than few. 0: as many as make the batch in whole episodes,
+    from new starts in every batch, as released."""
     discount: float = 0.995
     decay: float = 0.97  # lambda of the advantage estimate
     largest_divergence: float = 0.01  # KL per update
@@ -206,6 +239,7 @@ class Trpo:
         check_fields(
             self,
             ("batch", self.batch >= 1, "at least 1"),
+            ("agents", 0 <= self.agents <= self.batch, f"from 0 to the batch of {self.batch}"),
             ("discount", 0 < self.discount <= 1, "in (0, 1]"),
             ("decay", 0 <= self.decay <= 1, "in [0, 1]"),
             ("largest_divergence", self.largest_divergence > 0, "above 0"),
@@ -225,11 +259,15 @@ class Trpo:
         network, critic = Mlp((inputs, *self.hidden, outputs)), Mlp((inputs, *self.hidden, 1))
         low, high = simulator.action_low, simulator.action_high
         policy = Policy.fresh(network, centre=centre, scale=scale, low=low, high=high, spread=self.spread, rng=rng)
-        return Agent(policy, critic.initial(rng), Adam.fresh(critic.size, rate=self.value_rate))
+        parameters, memory = critic.initial(rng), Adam.fresh(critic.size, rate=self.value_rate)
+        return Agent(policy, parameters, memory, Crew.staggered(simulator, self.agents, rng) if self.agents else None)
 
     def gather(self, simulator: Simulator, agent: Agent, *, rng: Generator, reward: Reward | None = None) -> Experience:
         """A batch under the agent's policy."""
-        return sample_batch(simulator, agent.policy, batch=self.batch, rng=rng, reward=reward)
+        if agent.crew is None:
+            return sample_batch(simulator, agent.policy, batch=self.batch, rng=rng, reward=reward)
+        steps = round(self.batch / self.agents)
+        return roll_out(simulator, lambda seen: agent.policy.sample(seen, rng), crew=agent.crew, steps=steps, rng=rng, reward=reward)
 
     def improve(self, agent: Agent, experience: Experience, rewards: Array, *, rng: Generator) -> tuple[Agent, dict[str, float]]:
         """One TRPO step on the (time, agent) rewards and one fit of the value function."""
@@ -239,7 +277,7 @@ class Trpo:
         improved, diagnostics = trust_region_step(policy, lessons.inputs, lessons.actions, lessons.gains, settings=self, rng=rng)
         parameters, memory = self.fit_critic(agent, critic, lessons.inputs, lessons.goals, rng=rng)
         diagnostics["spread"] = float(np.exp(improved.log_spread).mean())
-        return Agent(improved, parameters, memory), diagnostics
+        return Agent(improved, parameters, memory, agent.crew and experience.crew), diagnostics
 
     def fit_critic(self, agent: Agent, critic: Mlp, inputs: Float32, goals: Float32, *, rng: Generator) -> tuple[Float32, Adam]:
         """Least squares towards the lambda-returns, in minibatches."""
@@ -366,7 +404,7 @@ def train(simulator: Simulator, *, settings: Trpo, reward: Reward, rng: Generato
     explored = roll_out(
         simulator,
         lambda observations: rng.uniform(lowest, highest, (len(observations), len(lowest))),
-        agents=batch_agents(settings.batch, simulator),
+        crew=Crew.fresh(simulator, batch_agents(settings.batch, simulator), rng),
         steps=simulator.horizon,
         rng=rng,
     )
