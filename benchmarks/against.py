@@ -13,9 +13,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,8 @@ from threadpoolctl import threadpool_limits
 
 import speed
 from imitable.evaluation import evaluate
-from imitable.reinforcement import train
+from imitable.reinforcement import Trpo, train
 from imitable.simulators import earned, swimmer
-from imitable.tasks import PUPILS
 
 RIVALS = Path(__file__).parent / "rivals"
 ROOT = Path(__file__).parent.parent
@@ -42,6 +42,19 @@ PACKAGES = {
         "imageio",
     ],
 }
+
+RACE = Trpo(
+    batch=2000,
+    agents=10,
+    discount=0.9995,
+    largest_divergence=0.03,
+    conjugate_iterations=15,
+    fisher_share=0.3,
+    value_rate=1e-3,
+    value_minibatches=16,
+    value_passes=5,
+)
+"""What both learn with: our experts' settings but for the agents at once and half the value passes, chosen with seeds 11 and 12."""
 
 
 def python_of(rival: str) -> Path:
@@ -69,11 +82,9 @@ def rival(name: str, script: str, *arguments: object) -> Iterator[dict[str, Any]
 
 
 def minutes_of_ours(goal: float, limit: float, seed: int) -> Iterator[dict[str, Any]]:
-    """Our TRPO on the same environment, with the shipped expert's settings but not its easier bodies; measuring time does not count."""
-    pupil = PUPILS["swimmer/back-disabled"]
-    assert pupil.optimal is not None
-    simulator = pupil.simulator
-    students = train(simulator, settings=pupil.optimal.trpo, reward=partial(earned, simulator), rng=np.random.default_rng(seed))
+    """Our TRPO; measuring time does not count."""
+    simulator = swimmer.BACK_DISABLED
+    students = train(simulator, settings=RACE, reward=partial(earned, simulator), rng=np.random.default_rng(seed))
     spent, since, following = 0.0, time.perf_counter(), 20_000
     with threadpool_limits(1):
         for student in students:
@@ -88,29 +99,32 @@ def minutes_of_ours(goal: float, limit: float, seed: int) -> Iterator[dict[str, 
             since = time.perf_counter()
 
 
-def learning(goal: float, limit: float, seeds: int) -> None:
-    """Both one after the other, so that neither takes the other's cores."""
-    for seed in range(seeds):
-        ours, theirs = list(minutes_of_ours(goal, limit, seed)), list(rival("sb3", "sb3_trpo.py", goal, limit, seed))
-        for name, curve in (("imitable", ours), ("sb3-contrib", theirs)):
-            reached = "reached" if curve[-1]["return"] >= goal else "not reached: best " + format(max(p["return"] for p in curve), ".0f")
-            print(f"seed {seed} {name:<12} {curve[-1]['minutes']:6.2f} min {curve[-1]['steps']:>9,} steps  {goal:g} {reached}", flush=True)
+def learning(goal: float, limit: float, seeds: range) -> None:
+    """One after the other on one thread each, so that neither takes the other's cores; sb3-contrib as it comes and with as many agents."""
+    for seed in seeds:
+        curves = {"imitable": list(minutes_of_ours(goal, limit, seed))}
+        for agents in (1, RACE.agents):
+            settings = json.dumps(asdict(replace(RACE, agents=agents)))
+            curves[f"sb3-contrib, {agents} agents"] = list(rival("sb3", "sb3_trpo.py", goal, limit, seed, settings))
+        for name, curve in curves.items():
+            last, best = curve[-1], max(point["return"] for point in curve)
+            reached = "reached" if last["return"] >= goal else f"not reached: best {best:.0f}"
+            sooner = f"{last['minutes'] / curves['imitable'][-1]['minutes']:4.1f} x as long" if name != "imitable" else ""
+            print(f"seed {seed} {name:<22} {last['minutes']:6.2f} min {last['steps']:>9,} steps  {goal:g} {reached} {sooner}", flush=True)
 
 
-def imitating(seeds: int) -> None:
-    """Rounds of 5000 steps: one agent's in one piece, five whole episodes, many pieces; each the same for both, on one and two threads."""
+def imitating(repeats: int) -> None:
+    """Rounds of 5000 steps of as many agents at once on both sides, on one and on two threads, in turns."""
     for threads in (1, 2):
         for agents in (1, 5, 8, 40):
-            simulator = replace(swimmer.BACK_DISABLED, horizon=5000 // agents)
-            with speed.physics_threads(threads):
-                ours = float(np.median([speed.imitate(simulator, 6, seed) for seed in range(seeds)]))
-            (found,) = rival("imitation", "imitation_gail.py", agents, 2, threads)
-            theirs = found["steps_per_second"]
-            print(
-                f"{threads} thread(s), {agents:>2} agents at once: imitable {ours:7,.0f}, imitation {theirs:6,.0f} steps/s, "
-                f"{ours / theirs:5.1f} x as fast",
-                flush=True,
-            )
+            ours, theirs = [], []
+            for seed in range(repeats):
+                with speed.physics_threads(threads):
+                    ours.append(speed.imitate(swimmer.BACK_DISABLED, 6, seed, agents))
+                theirs += [found["steps_per_second"] for found in rival("imitation", "imitation_gail.py", agents, 2, threads)]
+            ratio = median(one / other for one, other in zip(ours, theirs, strict=True))
+            speeds = f"imitable {median(ours):7,.0f}, imitation {median(theirs):6,.0f} steps/s"
+            print(f"{threads} thread(s), {agents:>2} agents at once: {speeds}, {ratio:5.1f} x as fast", flush=True)
 
 
 if __name__ == "__main__":
@@ -118,11 +132,13 @@ if __name__ == "__main__":
     parser.add_argument("what", choices=("learning", "imitating"))
     parser.add_argument("--goal", type=float, default=100.0, help="return to reach")
     parser.add_argument("--limit", type=float, default=10.0, help="minutes to give up after")
-    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--seeds", type=int, default=3, help="how many; also how often speeds are measured")
+    parser.add_argument("--first", type=int, default=0, help="seed")
     arguments = parser.parse_args()
+    seeds = range(arguments.first, arguments.first + arguments.seeds)
     if any(os.environ.get(name) != value for name, value in speed.PROCESS.items()):
         os.execve(sys.executable, sys.orig_argv, {**os.environ, **speed.PROCESS})
     if arguments.what == "learning":
-        learning(arguments.goal, arguments.limit, arguments.seeds)
+        learning(arguments.goal, arguments.limit, seeds)
     else:
         imitating(arguments.seeds)

@@ -236,11 +236,11 @@ def peers(*, quick: bool) -> Iterator[Row]:
     yield Row("SAIL's whole schedule on Swimmer", (preparing + iterating) / 60, "min", at_most=20, detail=detail)
 
 
-def imitate(simulator: Simulator, rounds: int, seed: int) -> float:
-    """Steps per second of GAIL with the paper's batch and networks, after a round to warm up."""
+def imitate(simulator: Simulator, rounds: int, seed: int, agents: int = 40) -> float:
+    """Steps per second of GAIL with the paper's batch and networks and so many agents at once, after a round to warm up."""
     torch.set_num_threads(1)
     problem, rng = some_problem(simulator, seed=seed), np.random.default_rng(seed)
-    game = Gail(rounds=rounds + 1, checkpoint_every=1)(problem, np.ones(20), rng=rng)
+    game = Gail(rounds=rounds + 1, checkpoint_every=1, trpo=Trpo(agents=agents))(problem, np.ones(20), rng=rng)
     before = next(game).steps
     start = time.perf_counter()
     *_, last = game

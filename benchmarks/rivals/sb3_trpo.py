@@ -12,8 +12,9 @@ import torch
 from sb3_contrib import TRPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.vec_env import DummyVecEnv
 
-from imitable.tasks import PUPILS  # imitable registers its environments
+import imitable  # noqa: F401  it registers its environments
 
 
 class Measure(BaseCallback):
@@ -42,26 +43,23 @@ class Measure(BaseCallback):
 
 if __name__ == "__main__":
     goal, limit, seed = float(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
+    ours = json.loads(sys.argv[4])  # imitable's settings
     torch.set_num_threads(1)
-    environment = gymnasium.make("imitable/SwimmerBackDisabled-v0")
-    pupil = PUPILS["swimmer/back-disabled"]
-    assert pupil.optimal is not None
-    # What imitable trains with. What differs: the Fisher matrix takes all samples here, because fewer would also make the gradient;
-    # observations are not scaled; a batch is two episodes one after the other, not side by side.
-    ours = pupil.optimal.trpo
+    environments = DummyVecEnv([lambda: gymnasium.make("imitable/SwimmerBackDisabled-v0")] * ours["agents"])
+    # What differs: the Fisher matrix takes all samples here, because fewer would also make the gradient; observations are not scaled.
     model = TRPO(
         "MlpPolicy",
-        environment,
-        n_steps=ours.batch,
-        batch_size=ours.batch // ours.value_minibatches,
-        n_critic_updates=ours.value_passes,
-        learning_rate=ours.value_rate,
-        gamma=ours.discount,
-        gae_lambda=ours.decay,
-        target_kl=ours.largest_divergence,
-        cg_max_steps=ours.conjugate_iterations,
-        cg_damping=ours.damping,
-        policy_kwargs={"net_arch": list(ours.hidden)},
+        environments,
+        n_steps=ours["batch"] // ours["agents"],
+        batch_size=ours["batch"] // ours["value_minibatches"],
+        n_critic_updates=ours["value_passes"],
+        learning_rate=ours["value_rate"],
+        gamma=ours["discount"],
+        gae_lambda=ours["decay"],
+        target_kl=ours["largest_divergence"],
+        cg_max_steps=ours["conjugate_iterations"],
+        cg_damping=ours["damping"],
+        policy_kwargs={"net_arch": list(ours["hidden"])},
         seed=seed,
     )
     model.learn(10**9, callback=Measure(every=20_000, goal=goal, limit=limit))
