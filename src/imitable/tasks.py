@@ -84,7 +84,7 @@ SWIMMER_GAIL = Gail(
     rounds=200,
     discriminator_steps=5,  # a penalised discriminator moves slowly
     penalty=0.1,
-    trpo=Trpo(batch=2000, value_passes=3, value_rate=1e-3, discount=0.999, largest_divergence=0.02),
+    trpo=Trpo(batch=2000, agents=20, value_passes=3, value_rate=1e-3, discount=0.999, largest_divergence=0.02),
     checkpoint_every=40,  # a measurement takes as long as 40 rounds
 )
 
@@ -111,7 +111,7 @@ ANT_SETTINGS = Settings(
     rehearsed=50,
     fit=InverseDynamicsFit(epochs=15, aimed=(*range(5, 13), *range(19, 27))),
 )
-ANT_GAIL = Gail(rounds=400, discriminator_steps=5, penalty=0.1, trpo=WALKING, checkpoint_every=80)
+ANT_GAIL = Gail(rounds=400, discriminator_steps=5, penalty=0.1, trpo=replace(WALKING, agents=20), checkpoint_every=80)
 
 
 # An f_id that can follow a gait for 1000 steps recovers its actions so well that copying them takes a minute and no trials; GAIL learns
