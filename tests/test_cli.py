@@ -115,6 +115,34 @@ def test_collecting_nothing_is_refused(imitable, tmp_path: Path, count: int) -> 
     assert not (tmp_path / "demos.npz").exists()
 
 
+def test_collecting_does_not_replace_a_file_unasked(imitable, tmp_path: Path) -> None:
+    mine = tmp_path / "demos.npz"
+    mine.write_bytes(b"years of work")
+    outcome = imitable("collect", "driving/slow", "-o", mine, "--count", 10)
+    assert outcome.code == 2
+    assert outcome.says(f"{mine} is there already", "--overwrite")
+    assert mine.read_bytes() == b"years of work"
+    assert imitable("collect", "driving/slow", "-o", mine, "--count", 10, "--overwrite").code == 0
+    assert len(Demonstrations.load(mine)) == 10
+
+
+@pytest.mark.parametrize("option", ["-o", "--picture"])
+def test_scoring_does_not_replace_what_it_scores(imitable, demos: Path, tmp_path: Path, option: str) -> None:
+    places = {"-o": tmp_path / "scores.parquet", "--picture": tmp_path / "scores.png"} | {option: demos}
+    before = demos.read_bytes()
+    outcome = imitable("score", "driving/slow", "--demos", demos, *(each for pair in places.items() for each in pair), *TINY)
+    assert outcome.code == 2
+    assert outcome.says(f"writing to {demos} would replace the demonstrations")
+    assert demos.read_bytes() == before
+
+
+def test_a_picture_that_is_no_png_is_refused(imitable, demos: Path, tmp_path: Path) -> None:
+    outcome = imitable("score", "driving/slow", "--demos", demos, "-o", tmp_path / "s.parquet", "--picture", tmp_path / "m.txt", *TINY)
+    assert outcome.code == 2
+    assert outcome.says("m.txt has no name of a PNG", "m.png")
+    assert not list(tmp_path.glob("s.parquet"))
+
+
 COLUMNS = {"source", "length", "return", "distance", "feasibility", "rectified_return", "optimality", "weight"}
 
 

@@ -96,6 +96,15 @@ def test_collecting_says_how_many_simulations_broke_down() -> None:
         collect(cast, count=20, rng=np.random.default_rng(0))
 
 
+def test_collecting_tells_how_much_is_done() -> None:
+    heard: list[float] = []
+    collect(turntable.task().cast, count=20, rng=np.random.default_rng(0), watch=heard.append)
+    assert len(heard) == 150, "three kinds of 50 steps"
+    assert heard == sorted(heard)
+    assert 0 < heard[0] < 0.01
+    assert heard[-1] == pytest.approx(1.0)
+
+
 def test_the_same_seed_collects_the_same_bytes() -> None:
     one, again, other = (gather(turntable.task(), seed=seed, count=20) for seed in (3, 3, 4))
     assert one.states.tobytes() == again.states.tobytes()

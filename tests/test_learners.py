@@ -43,7 +43,12 @@ TINY_SAIL = Sail(
     critic_hidden=(6, 5),
     checkpoint_every=2,
 )
-WEIGHERS: dict[str, Learner] = {"gail": turntable.TINY_GAIL, "cloning": turntable.TINY_CLONING, "sail": TINY_SAIL}
+WEIGHERS: dict[str, Learner] = {
+    "gail": turntable.TINY_GAIL,
+    "gail of agents under way": dataclasses.replace(turntable.TINY_GAIL, trpo=dataclasses.replace(turntable.TINY_GAIL.trpo, agents=10)),
+    "cloning": turntable.TINY_CLONING,
+    "sail": TINY_SAIL,
+}
 """Learners that take weights for how often to look at a demonstration."""
 BELIEVERS: dict[str, Learner] = {
     "2iwil": TwoIwil(gail=turntable.TINY_GAIL, classifier=TINY_CLASSIFIER),

@@ -56,15 +56,25 @@ def methods() -> None:
 
 @app.command
 def collect(
-    task: TaskName, *, output: Output, count: int = 1000, composition: Literal["paper", "released"] = "paper", seed: Seed = 0
+    task: TaskName,
+    *,
+    output: Output,
+    count: int = 1000,
+    composition: Literal["paper", "released"] = "paper",
+    seed: Seed = 0,
+    overwrite: Annotated[bool, arg(help="replace a file that is there")] = False,
 ) -> None:
     """Make a mixture of demonstrations with a task's own demonstrators."""
     from imitable.files import check_writable
     from imitable.kept import kept_or_gathered
     from imitable.tasks import find_task
 
+    chosen = find_task(task)
     check_writable(output)
-    demonstrations = kept_or_gathered(find_task(task), seed=seed, count=count, composition=composition)
+    if output.exists() and not overwrite:
+        raise ImitableError(f"{output} is there already; give another place, or --overwrite to replace it")
+    with _progress(f"{task} demonstrations") as advance:
+        demonstrations = kept_or_gathered(chosen, seed=seed, count=count, composition=composition, watch=advance)
     demonstrations.save(output)
     print(f"{output}: {demonstrations}")
 
@@ -92,6 +102,10 @@ def score(
     chosen = adjusted(find_task(task), changes)
     for path in filter(None, (output, picture)):
         check_writable(path)
+        if path.resolve() == demos.resolve():
+            raise ImitableError(f"writing to {path} would replace the demonstrations; give another place")
+    if picture is not None and picture.suffix != ".png":
+        raise ImitableError(f"--picture {picture} has no name of a PNG, which is what is drawn; give {picture.with_suffix('.png')}")
     demonstrations = Demonstrations.load(demos)
     with one_thread(), _progress("scoring") as advance:
         problem = kept_or_posed(demonstrations, chosen, seed=seed, watch=advance)

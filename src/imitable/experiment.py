@@ -1,6 +1,6 @@
 """Run the method once, from a pile of demonstrations to a measured policy: one cell of a results table."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -84,9 +84,11 @@ def prepared(task: Task, method: Method, changes: Sequence[str] = ()) -> tuple[T
     return adjusted(replace(task, learner=method.learner(task)), changes), replace(method, learner=own)
 
 
-def gather(task: Task, *, seed: int, count: int = 1000, composition: Composition = "paper") -> Demonstrations:
-    """The demonstrations that `run` would collect with this seed."""
-    return collect(task.cast, count=count, composition=composition, rng=Streams(seed).collecting())
+def gather(
+    task: Task, *, seed: int, count: int = 1000, composition: Composition = "paper", watch: Callable[[float], None] = lambda share: None
+) -> Demonstrations:
+    """The demonstrations that `run` would collect with this seed; `watch` hears the share done."""
+    return collect(task.cast, count=count, composition=composition, rng=Streams(seed).collecting(), watch=watch)
 
 
 def weigh(problem: Problem, method: Method) -> Array:

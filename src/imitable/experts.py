@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -42,8 +42,15 @@ class Cast:
     mixture: Mixture
 
 
-def collect(cast: Cast, *, count: int = 1000, composition: Composition = "paper", rng: Generator) -> Demonstrations:
-    """A mixture of the cast's demonstrations, with their sources."""
+def collect(
+    cast: Cast,
+    *,
+    count: int = 1000,
+    composition: Composition = "paper",
+    rng: Generator,
+    watch: Callable[[float], None] = lambda share: None,
+) -> Demonstrations:
+    """A mixture of the cast's demonstrations, with their sources; `watch` hears the share done."""
     if composition not in ("paper", "released"):
         raise ImitableError(f"unknown composition {composition!r}; choose paper or released")
     mixture = cast.mixture if composition == "paper" else cast.mixture.released()
@@ -53,19 +60,23 @@ def collect(cast: Cast, *, count: int = 1000, composition: Composition = "paper"
         OTHER_DYNAMICS: (cast.demonstrator, cast.other),
     }
     *streams, mixing = rng.spawn(len(performers) + 1)
-    shown = {
-        source: demonstrate(simulator, _bind(actor, stream), count=size, rng=stream)
-        for (source, size), (simulator, actor), stream in zip(
-            share_counts(mixture.shares(), count=count).items(), performers.values(), streams, strict=True
-        )
-        if size
-    }
+    sizes, shown, done = share_counts(mixture.shares(), count=count), {}, 0
+    for (source, size), (simulator, actor), stream in zip(sizes.items(), performers.values(), streams, strict=True):
+        if size:
+            hear = partial(_tell, watch, first=done / count, share=size / count)
+            shown[source] = demonstrate(simulator, _bind(actor, stream), count=size, rng=stream, watch=hear)
+            done += size
     for source, episodes in shown.items():
         if episodes.diverged:
             share = f"{episodes.diverged} of {len(episodes.trajectories)} {source} demonstrations"
             warnings.warn(f"{share} are cut short where the simulation broke down", stacklevel=2)
     kinds = {source: episodes.trajectories for source, episodes in shown.items()}
     return mix(kinds, shares={source: len(kind) / count for source, kind in kinds.items()}, count=count, rng=mixing)
+
+
+def _tell(watch: Callable[[float], None], done: float, *, first: float, share: float) -> None:
+    """Of a part that begins at `first` and makes up `share` of the whole."""
+    watch(first + share * done)
 
 
 def _bind(actor: Actor, rng: Generator) -> Callable[[Array], Array]:

@@ -33,15 +33,17 @@ CACHE = "IMITABLE_CACHE"
 
 
 @one_thread()
-def kept_or_gathered(task: Task, *, seed: int, count: int = 1000, composition: Composition = "paper") -> Demonstrations:
+def kept_or_gathered(
+    task: Task, *, seed: int, count: int = 1000, composition: Composition = "paper", watch: Callable[[float], None] = lambda share: None
+) -> Demonstrations:
     """The task's demonstrations, from disk if the same ones were collected before; only a registered task's, whose making is known."""
     if task.name not in TASKS or task.cast is not TASKS[task.name].cast:
-        return gather(task, seed=seed, count=count, composition=composition)
+        return gather(task, seed=seed, count=count, composition=composition, watch=watch)
     kept = _place({"task": task.name, "seed": seed, "count": count, "composition": composition})
     if kept.exists():
         with suppress(ImitableError):  # damaged: made anew
             return Demonstrations.load(kept)
-    demonstrations = gather(task, seed=seed, count=count, composition=composition)
+    demonstrations = gather(task, seed=seed, count=count, composition=composition, watch=watch)
     with suppress(ImitableError):  # nowhere to keep it: no loss but time
         demonstrations.save(kept, compressed=False)
     return demonstrations

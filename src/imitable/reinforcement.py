@@ -109,8 +109,15 @@ class Episodes:
     """How many ended because the simulation broke down."""
 
 
-def demonstrate(simulator: Simulator, act: Callable[[Array], Array], *, count: int, rng: Generator) -> Episodes:
-    """`count` whole episodes under the policy `act`, each until it finishes or reaches the horizon."""
+def demonstrate(
+    simulator: Simulator,
+    act: Callable[[Array], Array],
+    *,
+    count: int,
+    rng: Generator,
+    watch: Callable[[float], None] = lambda share: None,
+) -> Episodes:
+    """`count` whole episodes under the policy `act`, each until it finishes or reaches the horizon; `watch` hears the share done."""
     states = simulator.initial_states(count, rng)
     observed = simulator.observe(states)
     observations, actions = [observed], []
@@ -129,6 +136,7 @@ def demonstrate(simulator: Simulator, act: Callable[[Array], Array], *, count: i
         lengths[alive[ending]] = time + 1
         lengths[alive[broken]] = max(1, time)  # without the step that broke it, unless there is no other
         states, alive = following[~ending], alive[~ending]
+        watch((time + 1) / simulator.horizon)
         if not len(alive):
             break
     seen, done = np.stack(observations, axis=1), np.stack(actions, axis=1)

@@ -180,9 +180,9 @@ def perform(
     record.open(config, overwrite=overwrite, resume=resume)
     if record.finished:
         return record.result() or {}
-    demonstrations = given or kept_or_gathered(task, seed=seed, composition=composition)
+    demonstrations = given or kept_or_gathered(task, seed=seed, composition=composition, watch=lambda share: watch(0.1 * share))
     began = time.perf_counter()
-    problem = kept_or_posed(demonstrations, task, seed=seed, watch=lambda share: watch(0.3 * share))
+    problem = kept_or_posed(demonstrations, task, seed=seed, watch=lambda share: watch(0.1 + 0.2 * share))
     weights = weigh(problem, method)
     save_scorecard(scorecard(demonstrations, problem, weights), folder / SCORES)
     posed = time.perf_counter()
