@@ -27,7 +27,7 @@ HASTY = Settings(noise=0.5, sigma=1.0, exploration=4, fit=InverseDynamicsFit(epo
 
 
 def main() -> None:
-    """Batches of 2000 and 5000 steps, in whole episodes and of 40 agents."""
+    """Batches of 2000 and 5000 steps, in whole episodes and of 20 agents."""
     parser = argparse.ArgumentParser(description="What GAIL learns from whole episodes and from pieces of many agents.")
     parser.add_argument("--seeds", type=int, default=3, help="how many")
     parser.add_argument("--first", type=int, default=0, help="seed")
@@ -37,7 +37,7 @@ def main() -> None:
     simulator, policy, rng = swimmer.FRONT_DISABLED, Shipped("swimmer-front-disabled-optimal"), np.random.default_rng(3)
     shown = demonstrate(simulator, lambda seen: policy(seen, rng), count=20, rng=rng).trajectories
     problem = pose(shown, simulator, settings=HASTY, rng=rng)
-    for batch, agents, seed in product((2000, 5000), (0, 40), range(arguments.first, arguments.first + arguments.seeds)):
+    for batch, agents, seed in product((2000, 5000), (0, 20), range(arguments.first, arguments.first + arguments.seeds)):
         rounds, trpo = STEPS // batch, replace(SWIMMER_GAIL.trpo, batch=batch, agents=agents)
         gail = replace(SWIMMER_GAIL, rounds=rounds, checkpoint_every=rounds // 8, trpo=trpo)
         returns, spent, since = [], 0.0, time.perf_counter()

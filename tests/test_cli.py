@@ -139,8 +139,11 @@ def test_scoring_does_not_replace_what_it_scores(imitable, demos: Path, tmp_path
 def test_a_picture_that_is_no_png_is_refused(imitable, demos: Path, tmp_path: Path) -> None:
     outcome = imitable("score", "driving/slow", "--demos", demos, "-o", tmp_path / "s.parquet", "--picture", tmp_path / "m.txt", *TINY)
     assert outcome.code == 2
-    assert outcome.says("m.txt has no name of a PNG", "m.png")
+    assert outcome.says("m.txt must end in .png", "m.png")
     assert not list(tmp_path.glob("s.parquet"))
+    outcome = imitable("score", "driving/slow", "--demos", demos, "-o", tmp_path / "m.png", "--picture", tmp_path / "m.png", *TINY)
+    assert outcome.code == 2
+    assert outcome.says("the picture would replace the scores")
 
 
 COLUMNS = {"source", "length", "return", "distance", "feasibility", "rectified_return", "optimality", "weight"}

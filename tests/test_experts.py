@@ -143,9 +143,11 @@ class PowerCutError(Exception):
 EASIER = ((replace(turntable.CLOCKWISE, action_cost=0.1), 2), (turntable.COUNTER_CLOCKWISE, 1))
 
 
+@pytest.mark.parametrize("agents", [0, 10])
 @pytest.mark.parametrize("before", [(), EASIER], ids=["at once", "by easier ones"])
-def test_an_interrupted_training_goes_on_where_it_was(tmp_path: Path, before: tuple) -> None:
-    schooling = Schooling(rounds=7 - sum(rounds for _, rounds in before), before=before, trpo=TINY, episodes=5)
+def test_an_interrupted_training_goes_on_where_it_was(tmp_path: Path, before: tuple, agents: int) -> None:
+    trpo = replace(TINY, agents=agents)
+    schooling = Schooling(rounds=7 - sum(rounds for _, rounds in before), before=before, trpo=trpo, episodes=5)
     lesson = partial(train_and_keep, turntable.CLOCKWISE, name="pupil", seeds=[0, 1])
     whole = lesson(schooling, folder=tmp_path / "whole")
 
@@ -188,6 +190,23 @@ def test_easier_simulators_come_first(tmp_path: Path, monkeypatch: pytest.Monkey
     assert trained[:2] == [turntable.COUNTER_CLOCKWISE, turntable.CLOCKWISE]
     assert prepared["steps"] == alone["steps"] == 300
     assert len({record["mean_return"] for record in (prepared, alone, elsewhere)}) == 3, "all three were trained alike"
+
+
+def test_agents_under_way_stay_with_their_body(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    begun: list[tuple[Simulator, np.ndarray]] = []
+
+    def listen(simulator: Simulator, **rest: Any) -> Iterator[Student]:
+        for student in train(simulator, **rest):
+            assert student.agent.crew is not None
+            begun.append((simulator, student.agent.crew.states))
+            yield student
+
+    monkeypatch.setattr("imitable.experts.train", listen)
+    schooling = Schooling(rounds=2, before=((turntable.COUNTER_CLOCKWISE, 2),), trpo=replace(TINY, agents=10), episodes=5)
+    train_and_keep(turntable.CLOCKWISE, schooling, name="pupil", folder=tmp_path, seeds=[0])
+    bodies = [simulator for simulator, _ in begun]
+    assert bodies == [turntable.COUNTER_CLOCKWISE] * 3 + [turntable.CLOCKWISE] * 3
+    assert [bool(states[:, 0].any()) for _, states in begun] == [False, True, True] * 2, "a new body begins at its own starts, at angle 0"
 
 
 def test_schooling_pays_for_actions() -> None:

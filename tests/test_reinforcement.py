@@ -11,6 +11,7 @@ import turntable
 from countdown import Countdown
 from imitable import reinforcement
 from imitable.arrays import Array
+from imitable.errors import ImitableError
 from imitable.evaluation import evaluate
 from imitable.networks import Mlp, Policy
 from imitable.reinforcement import (
@@ -97,21 +98,21 @@ def test_rolled_out_agents_start_anew_where_they_finish() -> None:
 def test_a_crew_goes_on_where_it_was_and_starts_anew_at_the_horizon() -> None:
     simulator, rng = Countdown(lengths=(9, 2, 9, 9, 9, 9), horizon=4), np.random.default_rng(0)
     crew = Crew.staggered(simulator, 2, rng)
-    assert crew.ages.tolist() == [0, 2]
+    assert crew.left.tolist() == [4, 2]
     first = roll_out(simulator, still, crew=crew, steps=3, rng=rng)
     # The second agent ends after two steps, when its time is up as well, and the third episode takes its place.
     assert first.observations[:, :, 2].tolist() == [[0, 1], [0, 1], [0, 2]]
     assert first.terminated.tolist() == [[False, False], [False, True], [False, False]]
     assert first.cut.tolist() == [[False, False], [False, False], [True, True]], "the batch is full"
-    assert first.crew.ages.tolist() == [3, 1]
+    assert first.crew.left.tolist() == [1, 3]
     second = roll_out(simulator, still, crew=first.crew, steps=3, rng=rng)
     assert second.observations[:, 0, 1:].tolist() == [[3, 0], [0, 3], [1, 3]]
     assert second.observations[:, 1, 1:].tolist() == [[1, 2], [2, 2], [3, 2]]
     assert second.cut.tolist() == [[True, False], [False, False], [True, True]]
     assert second.next_observations[0, 0].tolist() == [9, 4, 0], "where the episode was cut, not where the next began"
-    assert second.crew.ages.tolist() == [2, 4]
+    assert second.crew.left.tolist() == [2, 0]
     assert roll_out(simulator, still, crew=second.crew, steps=1, rng=rng).observations[0, 1, 1:].tolist() == [0, 4]
-    assert crew.ages.tolist() == [0, 2], "a roll-out changed the crew it was given"
+    assert crew.left.tolist() == [4, 2], "a roll-out changed the crew it was given"
 
 
 def test_a_cut_episode_is_worth_what_the_critic_says_of_where_it_was_cut() -> None:
@@ -380,10 +381,22 @@ def test_a_batch_of_more_agents_goes_on_where_the_last_one_stopped() -> None:
     assert first.observations.shape == (20, 20, 4)
     improved, _ = settings.improve(agent, first, first.rewards, rng=rng)
     second = settings.gather(target, improved, rng=rng)
-    going_on = first.crew.ages < target.horizon
+    going_on = first.crew.left > 0
     assert 0 < going_on.sum() < 20
     assert np.array_equal(second.observations[0, going_on], first.next_observations[-1, going_on])
     assert not np.isclose(second.observations[0, ~going_on], first.next_observations[-1, ~going_on]).all(axis=1).any()
+
+
+def test_more_agents_than_steps_take_a_step_each() -> None:
+    settings = replace(SMALL, batch=10, agents=20)
+    assert settings.gather(turntable.CLOCKWISE, start(settings), rng=np.random.default_rng(0)).steps == 20
+    with pytest.raises(ImitableError, match=r"Trpo.agents is -1; it must be at least 0"):
+        Trpo(agents=-1)
+
+
+def test_a_policy_of_the_wrong_width_is_refused_by_name() -> None:
+    with pytest.raises(ImitableError, match=r"actions have shape \(2, 3\)"):
+        roll_out_two(turntable.CLOCKWISE, lambda seen: np.zeros((len(seen), 3)), steps=2)
 
 
 def test_the_critic_learns_and_the_old_agent_is_left_alone() -> None:
@@ -491,7 +504,8 @@ def test_an_episode_that_breaks_down_ends_and_is_counted() -> None:
 
 
 def test_an_agent_that_breaks_down_starts_anew_and_is_counted() -> None:
-    experience = roll_out_two(turntable.BRITTLE, left_or_still, steps=13)
+    experience = roll_out_two(turntable.BRITTLE, left_or_still, steps=13, reward=lambda before, actions, after: np.ones(2))
+    assert experience.rewards[:, 0].tolist() == [1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 0, 1], "a step that breaks down earns nothing"
     assert experience.diverged == 2
     assert np.flatnonzero(experience.terminated[:, 0]).tolist() == [5, 11]
     assert not experience.terminated[:, 1].any()

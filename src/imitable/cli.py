@@ -104,8 +104,10 @@ def score(
         check_writable(path)
         if path.resolve() == demos.resolve():
             raise ImitableError(f"writing to {path} would replace the demonstrations; give another place")
-    if picture is not None and picture.suffix != ".png":
-        raise ImitableError(f"--picture {picture} has no name of a PNG, which is what is drawn; give {picture.with_suffix('.png')}")
+    if picture is not None and picture.suffix.lower() != ".png":
+        raise ImitableError(f"--picture {picture} must end in .png; give {picture.with_suffix('.png')}")
+    if picture is not None and picture.resolve() == output.resolve():
+        raise ImitableError(f"the picture would replace the scores in {output}; give one of them another place")
     demonstrations = Demonstrations.load(demos)
     with one_thread(), _progress("scoring") as advance:
         problem = kept_or_posed(demonstrations, chosen, seed=seed, watch=advance)

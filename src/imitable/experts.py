@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -63,7 +63,7 @@ def collect(
     sizes, shown, done = share_counts(mixture.shares(), count=count), {}, 0
     for (source, size), (simulator, actor), stream in zip(sizes.items(), performers.values(), streams, strict=True):
         if size:
-            hear = partial(_tell, watch, first=done / count, share=size / count)
+            hear = _part_of(watch, begun=done / count, share=size / count)
             shown[source] = demonstrate(simulator, _bind(actor, stream), count=size, rng=stream, watch=hear)
             done += size
     for source, episodes in shown.items():
@@ -74,9 +74,9 @@ def collect(
     return mix(kinds, shares={source: len(kind) / count for source, kind in kinds.items()}, count=count, rng=mixing)
 
 
-def _tell(watch: Callable[[float], None], done: float, *, first: float, share: float) -> None:
-    """Of a part that begins at `first` and makes up `share` of the whole."""
-    watch(first + share * done)
+def _part_of(watch: Callable[[float], None], *, begun: float, share: float) -> Callable[[float], None]:
+    """What to tell of a part's progress, so that `watch` hears that of the whole."""
+    return lambda done: watch(begun + share * done)
 
 
 def _bind(actor: Actor, rng: Generator) -> Callable[[Array], Array]:
@@ -188,7 +188,9 @@ def _course(simulator: Simulator, schooling: Schooling, *, first: int, rng: Gene
     """The student as it comes to round `first`, and then after every round."""
     end = 0
     for stage, rounds in (*schooling.before, (simulator, schooling.rounds)):
-        start, end = max(first, end), end + rounds
+        begin, start, end = end, max(first, end), end + rounds
+        if resume is not None and start == begin:  # the agents under way are of another body
+            resume = {name: array for name, array in resume.items() if not name.startswith("crew ")}
         if start < end or end == schooling.total:
             students = train(stage, settings=schooling.trpo, reward=schooling.reward(stage), rng=rng, resume=resume)
             come = next(students)

@@ -22,18 +22,18 @@ class Crew:
 
     states: Array
     """(agent, state)"""
-    ages: Integers
-    """(agent,) steps since its start; from the horizon on it is due to start anew."""
+    left: Integers
+    """(agent,) steps until it starts anew; 0: at once."""
 
     @classmethod
     def fresh(cls, simulator: Simulator, agents: int, rng: Generator) -> "Crew":
         """All at the start of their episodes."""
-        return cls(simulator.initial_states(agents, rng), np.zeros(agents, np.int64))
+        return cls(simulator.initial_states(agents, rng), np.full(agents, simulator.horizon))
 
     @classmethod
     def staggered(cls, simulator: Simulator, agents: int, rng: Generator) -> "Crew":
-        """At new starts, but due one after the other, so that every later batch sees all parts of an episode."""
-        return cls(simulator.initial_states(agents, rng), np.arange(agents) * simulator.horizon // agents)
+        """At new starts, to start anew one after the other, so that every later batch sees all parts of an episode."""
+        return cls(simulator.initial_states(agents, rng), simulator.horizon - np.arange(agents) * simulator.horizon // agents)
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Experience:
     diverged: int
     """How many of these endings were simulations that broke down; such an agent stays where it was for its last step."""
     rewards: Array
-    """(time, agent) of the reward function that was asked for; empty if none was."""
+    """(time, agent) of the reward function that was asked for, 0 for a step that broke down; empty if none was."""
     crew: Crew
     """The agents as they are now."""
 
@@ -66,31 +66,31 @@ def roll_out(
     simulator: Simulator, act: Callable[[Array], Array], *, crew: Crew, steps: int, rng: Generator, reward: Reward | None = None
 ) -> Experience:
     """`steps` of the crew's agents in lock-step, from where they are, under the policy `act`."""
-    states, ages, agents = crew.states.copy(), crew.ages.copy(), len(crew.ages)
+    states, left, agents = crew.states.copy(), crew.left.copy(), len(crew.left)
     observed = simulator.observe(states)
     observations, next_observations = np.empty((2, steps, *observed.shape))
     taken = np.empty((steps, agents, len(simulator.action_low)))
     terminated, cut = np.zeros((2, steps, agents), dtype=bool)
     rewards, diverged = np.empty((steps, agents) if reward else 0), 0
     for time in range(steps):
-        due = ages >= simulator.horizon
+        due = left == 0
         if due.any():
-            states[due], ages[due] = simulator.initial_states(int(due.sum()), rng), 0
+            states[due], left[due] = simulator.initial_states(int(due.sum()), rng), simulator.horizon
             observed = simulator.observe(states)
         actions = act(observed)
-        observations[time], taken[time] = observed, actions
         before = states
         states, broken = advance(simulator, before, actions)
+        observations[time], taken[time] = observed, actions
         observed = next_observations[time] = simulator.observe(states)
         ended = terminated[time] = simulator.finished(states) | broken
         diverged += int(broken.sum())
         if reward:
             rewards[time] = np.where(broken, 0.0, reward(before, actions, states))
-        ages += 1
-        cut[time] = (ages >= simulator.horizon) & ~ended
-        ages[ended] = simulator.horizon
+        left -= 1
+        cut[time] = (left == 0) & ~ended
+        left[ended] = 0
     cut[-1] = ~terminated[-1]
-    return Experience(observations, next_observations, taken, terminated, cut, diverged, rewards, Crew(states, ages))
+    return Experience(observations, next_observations, taken, terminated, cut, diverged, rewards, Crew(states, left))
 
 
 def batch_agents(batch: int, simulator: Simulator) -> int:
@@ -198,10 +198,10 @@ class Agent:
     """Where the next batch goes on; None where every batch is whole episodes."""
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Everything it has learned, for a snapshot."""
+        """Everything about it, for a snapshot."""
         policy = self.policy
         learned = {"policy": policy.parameters, "spread": policy.log_spread, "centre": policy.centre, "scale": policy.scale}
-        crew = {} if self.crew is None else {"crew states": self.crew.states, "crew ages": self.crew.ages}
+        crew = {} if self.crew is None else {"crew states": self.crew.states, "crew left": self.crew.left}
         return {**learned, **crew, "critic": self.critic, **self.critic_memory.arrays("critic")}
 
     def restored(self, snapshot: Snapshot) -> "Agent":
@@ -213,7 +213,7 @@ class Agent:
             centre=snapshot["centre"],
             scale=snapshot["scale"],
         )
-        crew = None if self.crew is None else Crew(snapshot["crew states"], snapshot["crew ages"])
+        crew = Crew(snapshot["crew states"], snapshot["crew left"]) if "crew states" in snapshot else None
         return Agent(policy, snapshot["critic"], self.critic_memory.restored("critic", snapshot), crew)
 
 
@@ -229,8 +229,8 @@ class Trpo:
 
     batch: int = 5000  # steps per update
     agents: int = 0
-    """At once, each going on in the next batch where it was: many step faster than few. 0: as many as make the batch in whole episodes,
-    from new starts in every batch, as released."""
+    """How many step at once, each going on in the next batch where it was; 0: as many as make the batch in whole episodes, all from new
+    starts, as released."""
     discount: float = 0.995
     decay: float = 0.97  # lambda of the advantage estimate
     largest_divergence: float = 0.01  # KL per update
@@ -247,7 +247,7 @@ class Trpo:
         check_fields(
             self,
             ("batch", self.batch >= 1, "at least 1"),
-            ("agents", 0 <= self.agents <= self.batch, f"from 0 to the batch of {self.batch}"),
+            ("agents", self.agents >= 0, "at least 0"),
             ("discount", 0 < self.discount <= 1, "in (0, 1]"),
             ("decay", 0 <= self.decay <= 1, "in [0, 1]"),
             ("largest_divergence", self.largest_divergence > 0, "above 0"),
@@ -267,14 +267,17 @@ class Trpo:
         network, critic = Mlp((inputs, *self.hidden, outputs)), Mlp((inputs, *self.hidden, 1))
         low, high = simulator.action_low, simulator.action_high
         policy = Policy.fresh(network, centre=centre, scale=scale, low=low, high=high, spread=self.spread, rng=rng)
-        parameters, memory = critic.initial(rng), Adam.fresh(critic.size, rate=self.value_rate)
-        return Agent(policy, parameters, memory, Crew.staggered(simulator, self.agents, rng) if self.agents else None)
+        return Agent(policy, critic.initial(rng), Adam.fresh(critic.size, rate=self.value_rate), self.crew(simulator, rng=rng))
+
+    def crew(self, simulator: Simulator, *, rng: Generator) -> Crew | None:
+        """The agents that go on from batch to batch, if any do."""
+        return Crew.staggered(simulator, self.agents, rng) if self.agents else None
 
     def gather(self, simulator: Simulator, agent: Agent, *, rng: Generator, reward: Reward | None = None) -> Experience:
         """A batch under the agent's policy."""
         if agent.crew is None:
             return sample_batch(simulator, agent.policy, batch=self.batch, rng=rng, reward=reward)
-        steps = round(self.batch / self.agents)
+        steps = max(1, round(self.batch / len(agent.crew.left)))
         return roll_out(simulator, lambda seen: agent.policy.sample(seen, rng), crew=agent.crew, steps=steps, rng=rng, reward=reward)
 
     def improve(self, agent: Agent, experience: Experience, rewards: Array, *, rng: Generator) -> tuple[Agent, dict[str, float]]:
@@ -285,7 +288,7 @@ class Trpo:
         improved, diagnostics = trust_region_step(policy, lessons.inputs, lessons.actions, lessons.gains, settings=self, rng=rng)
         parameters, memory = self.fit_critic(agent, critic, lessons.inputs, lessons.goals, rng=rng)
         diagnostics["spread"] = float(np.exp(improved.log_spread).mean())
-        return Agent(improved, parameters, memory, agent.crew and experience.crew), diagnostics
+        return Agent(improved, parameters, memory, None if agent.crew is None else experience.crew), diagnostics
 
     def fit_critic(self, agent: Agent, critic: Mlp, inputs: Float32, goals: Float32, *, rng: Generator) -> tuple[Float32, Adam]:
         """Least squares towards the lambda-returns, in minibatches."""
@@ -421,6 +424,8 @@ def train(simulator: Simulator, *, settings: Trpo, reward: Reward, rng: Generato
     if resume is not None:
         agent, steps = agent.restored(resume), int(resume["steps"])
         restore_generator(rng, resume["rng"])
+        if agent.crew is None:
+            agent = replace(agent, crew=settings.crew(simulator, rng=rng))
     while True:
         yield Student(agent, steps, rng)
         experience = settings.gather(simulator, agent, rng=rng, reward=reward)
