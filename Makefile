@@ -1,8 +1,6 @@
 # Every target makes its own virtual environment first; nothing else needs to be installed.
 PYTHON ?= python3
 BIN := .venv/bin
-EXPERTS := driving/slow driving/fast reacher/clockwise reacher/counter-clockwise swimmer/back-disabled swimmer/front-disabled \
-	ant/x-axis ant/y-axis
 
 .PHONY: demo test test-all check format experts speed golden
 
@@ -31,10 +29,11 @@ format: .venv/ready
 	$(BIN)/ruff check --fix .
 
 experts: .venv/ready
-	for task in $(EXPERTS); do $(BIN)/imitable expert $$task -o src/imitable/policies || exit 1; done
+	for task in $$($(BIN)/python -c 'from imitable.paper import TASK_NAMES; print(*TASK_NAMES)'); do \
+		$(BIN)/imitable expert $$task -o src/imitable/paper/policies || exit 1; done
 
 speed: .venv/ready
 	$(BIN)/python benchmarks/speed.py
 
 golden: .venv/ready
-	$(BIN)/python tests/make_golden.py
+	$(BIN)/python tests/golden.py

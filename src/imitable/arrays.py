@@ -1,7 +1,7 @@
-"""The array types every stage speaks, and how many threads compute with them."""
+"""The types every stage speaks, and how many threads compute with them."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,10 +14,37 @@ Float32 = NDArray[np.float32]
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
+Arrays = dict[str, np.ndarray[Any, Any]]
+"""Named arrays, as they are kept in a file."""
 Snapshot = Mapping[str, np.ndarray[Any, Any]]
 """Named arrays from which work goes on exactly as if it had never stopped."""
+Progress = Callable[[float], None]
+"""Called with the fraction done, in [0, 1]."""
 
-__all__ = ["Array", "Booleans", "Float32", "Generator", "Integers", "Snapshot", "generator_state", "one_thread", "restore_generator"]
+__all__ = [
+    "Array",
+    "Arrays",
+    "Booleans",
+    "Float32",
+    "Generator",
+    "Integers",
+    "Progress",
+    "Snapshot",
+    "generator_state",
+    "no_progress",
+    "one_thread",
+    "part_of",
+    "restore_generator",
+]
+
+
+def no_progress(fraction: float) -> None:
+    """For callers that do not watch."""
+
+
+def part_of(progress: Progress, begin: float, end: float) -> Progress:
+    """The progress of a part that takes the whole from the fraction `begin` to the fraction `end`."""
+    return lambda fraction: progress(begin + (end - begin) * fraction)
 
 
 def generator_state(rng: Generator) -> np.ndarray[Any, Any]:

@@ -1,53 +1,53 @@
-"""What a demonstration set is: ragged state trajectories with their returns, checked at birth."""
+"""What a demonstration set is: ragged trajectories of observations, with their returns where known, checked at birth."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from io import BytesIO
-from pathlib import Path
-from typing import Any
+from hashlib import sha256
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from imitable.arrays import Array, Booleans, Generator, Integers
 from imitable.errors import ImitableError
-from imitable.files import UNREADABLE, read_arrays, write_atomically
-
-OPTIMAL, SUBOPTIMAL, OTHER_DYNAMICS = SOURCES = ("optimal", "suboptimal", "other-dynamics")
 
 
 @dataclass(frozen=True, eq=False)
 class Demonstrations:
-    """State trajectories without actions, one after the other; immutable."""
+    """Observations without actions, one demonstration after the other; immutable."""
 
-    states: Array
-    """(row, observation) all states: demonstration i owns lengths[i] + 1 consecutive rows."""
+    observations: Array
+    """(row, observation) demonstration i owns lengths[i] + 1 consecutive rows."""
     lengths: Integers
     """(demo,) number of transitions in each demonstration, at least 1."""
-    returns: Array
-    """(demo,) sum of rewards along each demonstration."""
+    returns: Array = None  # type: ignore[assignment]
+    """(demo,) sum of rewards along each demonstration; NaN where it is not known, None: nowhere."""
     sources: tuple[str, ...] | None = None
-    """(demo,) where each came from, for reports only: `pose` drops them, so that no score or learner can see them."""
+    """(demo,) where each came from, for reports only: `assess` drops them, so that no score or learner can see them."""
+    observation_names: tuple[str, ...] | None = None
+    """(observation,) the name of every column, where known; checked against the robot's."""
 
     def __post_init__(self) -> None:
-        for name, kind in (("states", np.float64), ("lengths", np.int64), ("returns", np.float64)):
+        if self.returns is None:
+            object.__setattr__(self, "returns", np.full(np.shape(self.lengths), np.nan))
+        for name, kind in (("observations", np.float64), ("lengths", np.int64), ("returns", np.float64)):
             object.__setattr__(self, name, _protected(name, getattr(self, name), kind))
-        if self.sources is not None:
-            object.__setattr__(self, "sources", tuple(str(source) for source in self.sources))
+        for name in ("sources", "observation_names"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, tuple(str(label) for label in getattr(self, name)))
         self._check()
 
     def _check(self) -> None:
-        if self.states.ndim != 2 or self.lengths.ndim != 1 or self.returns.ndim != 1:
+        if self.observations.ndim != 2 or self.lengths.ndim != 1 or self.returns.ndim != 1:
             raise ImitableError(
-                "states must be (row, observation), lengths and returns (demo,); got shapes "
-                f"{self.states.shape}, {self.lengths.shape} and {self.returns.shape}"
+                "observations must be (row, observation), lengths and returns (demo,); got shapes "
+                f"{self.observations.shape}, {self.lengths.shape} and {self.returns.shape}"
             )
         if len(self.lengths) == 0:
             raise ImitableError("there are no demonstrations: lengths is empty; a set needs at least one")
-        if self.states.shape[1] == 0:
-            raise ImitableError("states has no columns; a state needs at least one number")
+        if self.observations.shape[1] == 0:
+            raise ImitableError("observations have no columns; an observation needs at least one number")
         labels = self.lengths if self.sources is None else self.sources
         for name, size in (("returns", len(self.returns)), ("sources", len(labels))):
             if size != len(self):
@@ -55,22 +55,24 @@ class Demonstrations:
         if (short := np.flatnonzero(self.lengths < 1)).size:
             raise ImitableError(
                 f"demonstration {short[0]} has length {self.lengths[short[0]]}; a demonstration needs at least one transition "
-                "(two states): drop it"
+                "(two observations): drop it"
             )
-        if (rows := int((self.lengths + 1).sum())) != len(self.states):
+        if (rows := int((self.lengths + 1).sum())) != len(self.observations):
             raise ImitableError(
-                f"lengths call for {rows} rows of states (one more than transitions for each demonstration), "
-                f"but there are {len(self.states)}"
+                f"lengths call for {rows} rows of observations (one more than transitions for each demonstration), "
+                f"but there are {len(self.observations)}"
             )
-        if (bad := np.argwhere(~np.isfinite(self.states))).size:
+        if (bad := np.argwhere(~np.isfinite(self.observations))).size:
             row, column = bad[0]
             demo = int(np.searchsorted(self.starts, row, side="right")) - 1
             raise ImitableError(
-                f"demonstration {demo} has {self.states[row, column]} in column {column} of its state {row - self.starts[demo]} "
+                f"demonstration {demo} has {self.observations[row, column]} in column {column} of observation {row - self.starts[demo]} "
                 f"({len(np.unique(bad[:, 0]))} such rows in all); repair or drop it"
             )
-        if (worthless := np.flatnonzero(~np.isfinite(self.returns))).size:
-            raise ImitableError(f"demonstration {worthless[0]} has return {self.returns[worthless[0]]}; repair or drop it")
+        if (infinite := np.flatnonzero(np.isinf(self.returns))).size:
+            raise ImitableError(f"demonstration {infinite[0]} has return {self.returns[infinite[0]]}; give NaN where it is not known")
+        if self.observation_names is not None and len(self.observation_names) != self.width:
+            raise ImitableError(f"there are {len(self.observation_names)} observation_names for {self.width} columns; give one each")
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -82,7 +84,7 @@ class Demonstrations:
     @property
     def width(self) -> int:
         """Number of observation columns."""
-        return int(self.states.shape[1])
+        return int(self.observations.shape[1])
 
     @cached_property
     def starts(self) -> Integers:
@@ -90,91 +92,58 @@ class Demonstrations:
         return np.concatenate([[0], np.cumsum(self.lengths + 1)[:-1]]).astype(np.int64)
 
     @property
-    def start_states(self) -> Array:
-        """(demo, observation) initial states."""
-        return self.states[self.starts]
+    def start_observations(self) -> Array:
+        """(demo, observation) where each starts."""
+        return self.observations[self.starts]
 
     @cached_property
     def transition_rows(self) -> Integers:
         """(transition,) the row of s in every transition (s, s'); s' is the row below it."""
-        last = np.zeros(len(self.states), dtype=bool)
+        last = np.zeros(len(self.observations), dtype=bool)
         last[self.starts + self.lengths] = True
         return np.flatnonzero(~last)
 
     def trajectory(self, index: int) -> Array:
-        """(length + 1, observation) the states of one demonstration."""
-        return self.states[self.starts[index] : self.starts[index] + self.lengths[index] + 1]
+        """(length + 1, observation) of one demonstration."""
+        return self.observations[self.starts[index] : self.starts[index] + self.lengths[index] + 1]
 
     def select(self, indices: ArrayLike) -> "Demonstrations":
         """The demonstrations at these indices (or where this mask is true), in this order."""
         chosen = np.arange(len(self))[np.asarray(indices)]
         rows = [np.arange(self.starts[index], self.starts[index] + self.lengths[index] + 1) for index in chosen]
         return Demonstrations(
-            self.states[np.concatenate(rows) if rows else np.zeros(0, np.int64)],
+            self.observations[np.concatenate(rows) if rows else np.zeros(0, np.int64)],
             self.lengths[chosen],
             self.returns[chosen],
-            None if self.sources is None else tuple(self.sources[index] for index in chosen),
+            sources=None if self.sources is None else tuple(self.sources[index] for index in chosen),
+            observation_names=self.observation_names,
         )
 
     def from_source(self, source: str) -> Booleans:
         """(demo,) which demonstrations came from a source."""
         return np.array([each == source for each in self.sources or [""] * len(self)])
 
-    def without_sources(self) -> "Demonstrations":
-        return Demonstrations(self.states, self.lengths, self.returns)
+    def with_sources(self, sources: Sequence[str] | None) -> "Demonstrations":
+        """The same with other source labels; None: with none."""
+        labels = None if sources is None else tuple(sources)
+        return Demonstrations(self.observations, self.lengths, self.returns, labels, self.observation_names)
 
-    def save(self, path: Path | str, *, compressed: bool = True) -> None:
-        """Write a plain `.npz`: states, lengths, returns and, where known, sources."""
-        arrays: dict[str, Any] = {"states": self.states, "lengths": self.lengths, "returns": self.returns}
-        if self.sources is not None:
-            arrays["sources"] = np.array(self.sources)
-        buffer = BytesIO()
-        (np.savez_compressed if compressed else np.savez)(buffer, allow_pickle=False, **arrays)
-        write_atomically(Path(path), buffer.getvalue())
-
-    @classmethod
-    def load(cls, path: Path | str) -> "Demonstrations":
-        """Read a plain `.npz`; pickled content is refused."""
-        way_out = "expected a .npz with arrays states, lengths, returns and optionally sources"
-        try:
-            arrays = read_arrays(Path(path))
-        except FileNotFoundError:
-            raise ImitableError(f"{path} does not exist") from None
-        except UNREADABLE as error:
-            raise ImitableError(f"cannot read demonstrations from {path}: {error}; {way_out}, none of them pickled") from error
-        if missing := [name for name in ("states", "lengths", "returns") if name not in arrays]:
-            raise ImitableError(f"{path} has no {' and no '.join(missing)}; {way_out}")
-        try:
-            return cls(
-                arrays["states"],
-                arrays["lengths"],
-                arrays["returns"],
-                _labels(arrays["sources"]) if "sources" in arrays else None,
+    def known_returns(self, *, needed_by: str) -> Array:
+        """(demo,) the returns, or an error that says who needs those that are missing."""
+        if (missing := np.flatnonzero(np.isnan(self.returns))).size:
+            raise ImitableError(
+                f"{needed_by} needs returns, but {len(missing)} of {len(self)} demonstrations have none, such as number {missing[0]}; "
+                "give their returns, or use what needs none: feasibility, or no weights at all"
             )
-        except ImitableError as error:
-            raise ImitableError(f"{path}: {error}") from error
+        return self.returns
 
-
-def _labels(sources: np.ndarray[Any, Any]) -> tuple[str, ...]:
-    if sources.ndim != 1:
-        raise ImitableError(f"sources has shape {sources.shape}; it needs one name for each demonstration, as (demo,)")
-    return tuple(str(name) for name in (np.char.decode(sources) if sources.dtype.kind == "S" else sources))
-
-
-@dataclass(frozen=True)
-class Mixture:
-    """Which share of a set each kind of demonstration makes up."""
-
-    optimal: float
-    suboptimal: float
-    other_dynamics: float
-
-    def released(self) -> "Mixture":
-        """The composition of the paper's released scripts, which swap the last two shares of the paper's text."""
-        return Mixture(self.optimal, self.other_dynamics, self.suboptimal)
-
-    def shares(self) -> dict[str, float]:
-        return {OPTIMAL: self.optimal, SUBOPTIMAL: self.suboptimal, OTHER_DYNAMICS: self.other_dynamics}
+    @cached_property
+    def digest(self) -> str:
+        """A hash of all that scores and learners see."""
+        seen = sha256(repr(self.observation_names).encode())
+        for array in (self.observations, self.lengths, self.returns):
+            seen.update(np.ascontiguousarray(array).data)
+        return seen.hexdigest()
 
 
 def join(sets: Sequence[Demonstrations]) -> Demonstrations:
@@ -183,12 +152,18 @@ def join(sets: Sequence[Demonstrations]) -> Demonstrations:
         raise ImitableError("there is nothing to join: no demonstration sets were given")
     if len(widths := {each.width for each in sets}) > 1:
         raise ImitableError(f"cannot join demonstrations with different numbers of columns: {sorted(widths)}")
+    names = {each.observation_names for each in sets} - {None}
+    if len(names) > 1:
+        raise ImitableError(
+            f"cannot join demonstrations with different columns: {' and '.join(str(each) for each in sorted(map(str, names)))}"
+        )
     labels = [each.sources for each in sets]
     return Demonstrations(
-        np.concatenate([each.states for each in sets]),
+        np.concatenate([each.observations for each in sets]),
         np.concatenate([each.lengths for each in sets]),
         np.concatenate([each.returns for each in sets]),
-        None if None in labels else tuple(source for each in labels for source in each or ()),
+        sources=None if None in labels else tuple(source for each in labels for source in each or ()),
+        observation_names=next(iter(names), None),
     )
 
 
@@ -205,7 +180,7 @@ def mix(kinds: Mapping[str, Demonstrations], *, shares: Mapping[str, float], cou
             )
         if size:
             part = kinds[name].select(rng.permutation(len(kinds[name]))[:size])
-            chosen.append(Demonstrations(part.states, part.lengths, part.returns, (name,) * size))
+            chosen.append(part.with_sources((name,) * size))
     return join(chosen).select(rng.permutation(count))
 
 

@@ -1,4 +1,4 @@
-"""Mistakes a user can make and mend; the command line prints them without a traceback."""
+"""Mistakes a user can make and fix; the command line prints them without a traceback."""
 
 import difflib
 from collections.abc import Iterable
@@ -16,9 +16,9 @@ def unknown_name(kind: str, name: str, known: Iterable[str], *, place: str = "")
     return ImitableError(f"unknown {kind} {name!r}{place}; {hint}")
 
 
-def layers(name: str, widths: tuple[int, ...]) -> tuple[str, bool, str]:
-    """The rule for a field that holds the widths of hidden layers; there may be none."""
-    return name, min(widths, default=1) >= 1, "widths of at least 1"
+def layer_sizes(name: str, sizes: tuple[int, ...]) -> tuple[str, bool, str]:
+    """The rule for a field that holds the sizes of hidden layers; there may be none."""
+    return name, min(sizes, default=1) >= 1, "sizes of at least 1"
 
 
 def check_fields(owner: object, *rules: tuple[str, bool, str]) -> None:

@@ -1,11 +1,13 @@
-"""Measure a policy: whole episodes on the target, side by side."""
+"""Evaluate policies: whole episodes on the robot, in lock-step, from fresh starts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 
 from imitable.arrays import Array, Generator
 from imitable.errors import ImitableError
-from imitable.reinforcement import demonstrate
+from imitable.learners import Checkpoint
+from imitable.rollouts import run_episodes
 from imitable.simulators import Simulator
 
 
@@ -19,9 +21,27 @@ class Evaluation:
     """How many episodes ended because the simulation broke down."""
 
 
-def evaluate(act: Callable[[Array], Array], target: Simulator, *, episodes: int = 100, rng: Generator) -> Evaluation:
+def evaluate(act: Callable[[Array], Array], robot: Simulator, *, episodes: int = 100, rng: Generator) -> Evaluation:
     """Undiscounted returns from fresh starts."""
     if episodes < 1:
-        raise ImitableError(f"episodes is {episodes}; a measurement needs at least one")
-    measured = demonstrate(target, act, count=episodes, rng=rng)
+        raise ImitableError(f"episodes is {episodes}; an evaluation needs at least one")
+    measured = run_episodes(robot, act, count=episodes, rng=rng)
     return Evaluation(measured.trajectories.returns, measured.diverged)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A policy on the way, and what it is worth."""
+
+    checkpoint: Checkpoint
+    returns: Array
+    """(episode,) on starts that no training saw, the same for every checkpoint."""
+    diverged: int
+    """How many of these episodes ended because the simulation broke down."""
+
+
+def measure(checkpoints: Iterable[Checkpoint], robot: Simulator, *, episodes: int = 100, rng: Generator) -> Iterator[Measurement]:
+    """Every checkpoint, evaluated on the same starts."""
+    for checkpoint in checkpoints:
+        evaluation = evaluate(checkpoint.policy, robot, episodes=episodes, rng=deepcopy(rng))
+        yield Measurement(checkpoint, evaluation.returns, evaluation.diverged)

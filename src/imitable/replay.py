@@ -1,60 +1,83 @@
-"""Chase demonstrations on the target, in lock-step (eq. 1), and measure how far behind it stays."""
+"""Chase demonstrations on the robot, in lock-step (eq. 1), and measure how far behind it stays."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from imitable.arrays import Array, Booleans, Generator
+from imitable.arrays import Array, Booleans, Generator, Integers, Progress, no_progress
 from imitable.demonstrations import Demonstrations
 from imitable.inverse_dynamics import InverseDynamics
 from imitable.simulators import Simulator, advance
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Replay:
-    """Where the target got when it chased every demonstration."""
+    """Where the robot got when it chased every demonstration."""
 
-    states: Array
-    """(row, observation) aligned with `Demonstrations.states`."""
-    step_distances: Array
-    """(transition,) l2 distance on the matched columns after each step."""
-    distances: Array
-    """(demo,) F, their mean over each demonstration; infinite where the simulation diverged."""
+    demonstrations: Demonstrations
+    observations: Array
+    """(row, observation) aligned with those of the demonstrations."""
     diverged: Booleans
-    """(demo,) whether the target's simulation broke down on the way."""
+    """(demo,) whether the robot's simulation broke down on the way."""
+    actions: Array
+    """(transition, action) that it took."""
+    verdicts: Integers
+    """(transition,) of the inverse dynamics: NOT_SETTLED, REACHED or OUT_OF_REACH."""
+
+    def step_distances(self, columns: Sequence[int] | None = None) -> Array:
+        """(transition,) l2 distance after each step, on these columns or on all."""
+        gaps = self.observations - self.demonstrations.observations
+        matched = gaps[:, slice(None) if columns is None else np.array(columns)]
+        return np.asarray(np.linalg.norm(matched[self.demonstrations.transition_rows + 1], axis=1))
+
+    def distances(self, columns: Sequence[int] | None = None) -> Array:
+        """(demo,) F of eq. 3, the mean of the step distances; infinite where the simulation diverged."""
+        lengths = self.demonstrations.lengths
+        first = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+        return np.where(self.diverged, np.inf, np.add.reduceat(self.step_distances(columns), first) / lengths)
 
 
 def replay(
     demonstrations: Demonstrations,
-    target: Simulator,
+    robot: Simulator,
     inverse_dynamics: InverseDynamics,
     *,
+    window: int | None = None,
     noise: float = 0.0,
     rng: Generator | None = None,
+    progress: Progress = no_progress,
 ) -> Replay:
-    """Start the target at s_0 and let f_id(s'_{t-1}, s_t) drive it; with noise, every reached state is moved by up to that much."""
+    """Start the robot at s_0 and let f_id(s'_{t-1}, s_t) drive it.
+
+    Every `window` steps it is put back on the demonstration, with what observations do not show as it is; None: never, as in the paper.
+    With noise, every reached state is perturbed by up to that much.
+    """
     longest_first = np.argsort(-demonstrations.lengths, kind="stable")
     starts, lengths = demonstrations.starts[longest_first], demonstrations.lengths[longest_first]
-    reached = np.empty_like(demonstrations.states)
-    reached[starts] = demonstrations.states[starts]
+    reached = np.empty_like(demonstrations.observations)
+    reached[starts] = demonstrations.observations[starts]
     diverged = np.zeros(len(demonstrations), dtype=bool)
-    states = target.restore(demonstrations.states[starts])
-    observations = target.observe(states)
+    actions, verdicts = np.zeros((len(reached), len(robot.action_low))), np.zeros(len(reached), np.int64)  # (row, ...)
+    states, guess = robot.restore(demonstrations.observations[starts]), None
     for time in range(1, int(lengths[0]) + 1):
         chasing = int(np.searchsorted(-lengths, -time, side="right"))  # those at least `time` long come first
         rows = starts[:chasing] + time
-        states, observations = states[:chasing], observations[:chasing]
-        states, broken = advance(target, states, inverse_dynamics(observations, demonstrations.states[rows]))
+        states = states[:chasing]
+        if window is not None and time > 1 and (time - 1) % window == 0:
+            states = robot.restore(demonstrations.observations[rows - 1], like=states)
+        found = inverse_dynamics(states, demonstrations.observations[rows], guess=None if guess is None else guess[:chasing])
+        states, broken = advance(robot, states, found.actions)
+        guess = actions[rows - 1] = found.actions
+        verdicts[rows - 1] = found.verdict
         diverged[longest_first[:chasing][broken]] = True
-        observations = target.observe(states)
+        observations = robot.observe(states)
         if noise:
             assert rng is not None, "noise needs a generator"
             # Eq. 7 perturbs states; the authors' script perturbs actions.
-            states = target.restore(observations + rng.uniform(-noise, noise, observations.shape), like=states)
-            observations = target.observe(states)
+            states = robot.restore(observations + rng.uniform(-noise, noise, observations.shape), like=states)
+            observations = robot.observe(states)
         reached[rows] = observations
-    gaps = (reached - demonstrations.states)[:, target.matched]
-    step_distances = np.linalg.norm(gaps[demonstrations.transition_rows + 1], axis=1)
-    first = np.concatenate([[0], np.cumsum(demonstrations.lengths)[:-1]])
-    distances = np.add.reduceat(step_distances, first) / demonstrations.lengths
-    return Replay(reached, step_distances, np.where(diverged, np.inf, distances), diverged)
+        progress(time / lengths[0])
+    rows = demonstrations.transition_rows
+    return Replay(demonstrations, reached, diverged, actions[rows], verdicts[rows])

@@ -1,10 +1,13 @@
-"""Learners: a problem and its weights in, ever better policies out."""
+"""Learners: an assessment and weights in, ever better policies out."""
 
-from imitable.learners.base import Checkpoint, Learner
+from imitable.learners.base import LEARN_VERSION, Checkpoint, Learner
 from imitable.learners.cloning import Cloning
 from imitable.learners.gail import Gail
 from imitable.learners.ic_gail import IcGail
 from imitable.learners.sail import Sail
 from imitable.learners.two_iwil import TwoIwil
 
-__all__ = ["Checkpoint", "Cloning", "Gail", "IcGail", "Learner", "Sail", "TwoIwil"]
+LEARNERS = {"cloning": Cloning, "gail": Gail, "ic-gail": IcGail, "2iwil": TwoIwil, "sail": Sail}
+"""By the name that `--learner` takes."""
+
+__all__ = ["LEARNERS", "LEARN_VERSION", "Checkpoint", "Cloning", "Gail", "IcGail", "Learner", "Sail", "TwoIwil"]

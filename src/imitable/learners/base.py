@@ -5,8 +5,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from imitable.arrays import Array, Generator, Snapshot
+from imitable.assessment import Assessment
 from imitable.networks import Policy
-from imitable.problem import Problem
+
+LEARN_VERSION = 2
+"""Raised when a learner's numbers change: a run begun before then cannot be resumed."""
 
 
 @dataclass(frozen=True)
@@ -17,7 +20,7 @@ class Checkpoint:
     steps: int
     """Environment steps taken so far; updates for a learner that takes none."""
     progress: float
-    """Share of the learning that is done, in [0, 1]."""
+    """Fraction of the learning that is done, in [0, 1]."""
     snapshot: Snapshot
     diagnostics: Mapping[str, float] = field(default_factory=dict)
     diverged: int = 0
@@ -25,6 +28,8 @@ class Checkpoint:
 
 
 class Learner(Protocol):
-    """A frozen dataclass of hyper-parameters that learns when called."""
+    """A frozen dataclass of hyper-parameters that learns when called; weights (demo,) or (transition,) say how often each is drawn."""
 
-    def __call__(self, problem: Problem, weights: Array, *, rng: Generator, resume: Snapshot | None = None) -> Iterator[Checkpoint]: ...
+    def __call__(
+        self, assessment: Assessment, weights: Array, *, rng: Generator, resume: Snapshot | None = None
+    ) -> Iterator[Checkpoint]: ...

@@ -1,91 +1,106 @@
-"""Behaviour cloning from observation: copy the target's actions that explain the demonstrated transitions.
+"""Behavior cloning from observation: regress the robot's own actions that explain the demonstrated transitions.
 
-The paper discards the demonstrators' actions, which another body could not take; the target's inverse dynamics recovers its own.
+The paper discards the demonstrators' actions, which another body could not take; the robot's inverse dynamics recovers its own.
 """
 
 import math
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from imitable.arrays import Array, Float32, Generator, Snapshot, generator_state, restore_generator
-from imitable.errors import check_fields, layers
+from imitable.arrays import Array, Generator, Snapshot, generator_state, restore_generator
+from imitable.assessment import Assessment
+from imitable.errors import ImitableError, check_fields, layer_sizes
 from imitable.learners.base import Checkpoint
-from imitable.networks import Adam, Mlp, Policy
-from imitable.problem import Problem
-from imitable.reinforcement import input_scaling
+from imitable.networks import Adam, Mlp, Policy, input_scaling
 from imitable.sampling import TransitionSampler
+
+NEARLY_ALL = 0.999
+"""Of p_w: transitions beyond it are too rare to learn from, and their actions cost as much to recover as others."""
 
 
 @dataclass(frozen=True)
 class Cloning:
-    """Smooth-L1 regression of recovered actions on observations drawn from p_w."""
+    """Huber regression of recovered actions on observations drawn from p_w."""
 
     updates: int = 20_000
-    batch: int = 256
-    rate: float = 1e-3  # Adam, annealed to nothing along a cosine
-    bend: float = 0.1  # action error at which the loss turns from square to linear; small, so that two ways are not averaged into none
-    jitter: float = 1.0  # noise on observations, in units of what one random action changes
-    hidden: tuple[int, ...] = (100, 100, 100)
-    checkpoint_every: int = 2_000  # updates
+    batch_size: int = 256
+    learning_rate: float = 1e-3  # Adam, annealed to nothing along a cosine
+    huber_delta: float = 0.1  # small, so that two ways past an obstacle are not averaged into none
+    observation_noise: float = 0.2  # standard deviation, in units of what one random action changes
+    hidden_sizes: tuple[int, ...] = (100, 100, 100)
+    max_transitions: int = 30_000  # whose actions are recovered; drawn by their weights where there are more
+    checkpoint_every: int = 5_000  # updates
 
     def __post_init__(self) -> None:
-        counts = (("updates", self.updates), ("batch", self.batch), ("checkpoint_every", self.checkpoint_every))
+        counts = ("updates", "batch_size", "max_transitions", "checkpoint_every")
         check_fields(
             self,
-            *((name, value >= 1, "at least 1") for name, value in counts),
-            ("rate", self.rate > 0, "above 0"),
-            ("bend", self.bend > 0, "above 0"),
-            ("jitter", self.jitter >= 0, "at least 0"),
-            layers("hidden", self.hidden),
+            *((name, getattr(self, name) >= 1, "at least 1") for name in counts),
+            ("learning_rate", self.learning_rate > 0, "above 0"),
+            ("huber_delta", self.huber_delta > 0, "above 0"),
+            ("observation_noise", self.observation_noise >= 0, "at least 0"),
+            layer_sizes("hidden_sizes", self.hidden_sizes),
         )
 
-    def __call__(self, problem: Problem, weights: Array, *, rng: Generator, resume: Snapshot | None = None) -> Iterator[Checkpoint]:
-        sampler, target = TransitionSampler(problem.demonstrations, weights), problem.target
-        rows, actions = problem.demonstrations.transition_rows, recovered_actions(problem, weights)
-        centre, scale = input_scaling(sampler.draw(10_000, rng)[0])
+    def __call__(self, assessment: Assessment, weights: Array, *, rng: Generator, resume: Snapshot | None = None) -> Iterator[Checkpoint]:
+        demonstrations, robot = assessment.demonstrations, assessment.robot
+        drawn = self.support(TransitionSampler(demonstrations, weights), rng)
+        actions, usable = assessment.recovered(drawn > 0)
+        if not usable.any():
+            raise ImitableError(
+                f"none of the {int((drawn > 0).sum())} transitions with any weight can be reached by the robot, so there are no actions to "
+                "clone; choose a method with feasibility, or another learner"
+            )
+        if (share := float((drawn * usable).sum() / drawn.sum())) < 0.5:
+            warnings.warn(
+                f"the robot reaches only {share:.0%} of the transitions that are drawn; the clone learns from these alone", stacklevel=2
+            )
+        targets = actions.astype(np.float32)
+        sampler, rows = TransitionSampler(demonstrations, drawn * usable), demonstrations.transition_rows
+        center, scale = input_scaling(sampler.draw(10_000, rng)[0])
         if resume is not None:
-            centre, scale = resume["centre"], resume["scale"]
-        network = Mlp((problem.demonstrations.width, *self.hidden, len(target.action_low)), activation="relu")
-        policy = Policy.fresh(network, centre=centre, scale=scale, low=target.action_low, high=target.action_high, rng=rng)
-        observations = policy.inputs(problem.demonstrations.states)
+            center, scale = resume["center"], resume["scale"]
+        network = Mlp((demonstrations.width, *self.hidden_sizes, len(robot.action_low)), activation="relu")
+        policy = Policy.fresh(network, center=center, scale=scale, low=robot.action_low, high=robot.action_high, rng=rng)
+        inputs = policy.inputs(demonstrations.observations)
         # Rates such as a turn rate change wholly with one action, so in a demonstration they give away the last one, and a clone
-        # learns to repeat it. Noise as large as what one action changes hides that, and leaves slow columns such as places alone.
-        noise = (self.jitter * problem.step_scale / scale).astype(np.float32)
-        parameters, memory, done = policy.parameters, Adam.fresh(network.size, rate=self.rate), 0
+        # learns to repeat it. Noise in units of what one action changes hides that, and leaves slow columns such as positions alone.
+        noise_std = (self.observation_noise * assessment.step_scale / scale).astype(np.float32)
+        parameters, optimizer, done = policy.parameters, Adam.fresh(network.size, learning_rate=self.learning_rate), 0
         if resume is not None:
-            parameters, done, memory = resume["parameters"].copy(), int(resume["done"]), memory.restored("clone", resume)
+            parameters, done, optimizer = resume["parameters"].copy(), int(resume["done"]), optimizer.restored("policy", resume)
             restore_generator(rng, resume["rng"])
-        error_sum, since = 0.0, 0
+        error_sum, error_count = 0.0, 0
         while done < self.updates:
-            picks = sampler.pick(self.batch, rng)
-            seen = observations[rows[picks]]
-            values = network.forward(parameters, seen + noise * rng.standard_normal(seen.shape, np.float32))
-            errors = values[-1] - actions[picks]
-            slopes = np.clip(errors / np.float32(self.bend), -1.0, 1.0) / np.float32(self.batch)
-            memory.rate = self.rate * 0.5 * (1 + math.cos(math.pi * done / self.updates))  # a Python float keeps Adam in float32
-            memory.step(parameters, network.backward(parameters, values, slopes))
+            batch = sampler.draw_indices(self.batch_size, rng)
+            seen = inputs[rows[batch]]
+            values = network.forward(parameters, seen + noise_std * rng.standard_normal(seen.shape, np.float32))
+            errors = values[-1] - targets[batch]
+            gradients = np.clip(errors / np.float32(self.huber_delta), -1.0, 1.0) / np.float32(self.batch_size)
+            annealing = 0.5 * (1 + math.cos(math.pi * done / self.updates))
+            optimizer.learning_rate = self.learning_rate * annealing  # a Python float keeps Adam in float32
+            optimizer.step(parameters, network.backward(parameters, values, gradients))
             error_sum += float(np.abs(errors).mean())
-            since += 1
+            error_count += 1
             done += 1
             if done % self.checkpoint_every == 0 or done == self.updates:
-                snapshot = memory.arrays("clone") | {"centre": centre, "scale": scale}
-                snapshot |= {
-                    "parameters": parameters.copy(),
-                    "done": np.array(done),
-                    "rng": generator_state(rng),
-                }
+                snapshot = optimizer.arrays("policy") | {"center": center, "scale": scale, "rng": generator_state(rng)}
+                snapshot |= {"parameters": parameters.copy(), "done": np.array(done)}
                 learned = replace(policy, parameters=snapshot["parameters"])
-                yield Checkpoint(learned, done, done / self.updates, snapshot, {"action error": error_sum / since})
-                error_sum, since = 0.0, 0
+                yield Checkpoint(learned, done, done / self.updates, snapshot, {"action error": error_sum / error_count})
+                error_sum, error_count = 0.0, 0
 
-
-def recovered_actions(problem: Problem, weights: Array) -> Float32:
-    """(transition, action) what the target would have done; zero where the weight is."""
-    demonstrations = problem.demonstrations
-    used = np.repeat(weights > 0, demonstrations.lengths)
-    rows = demonstrations.transition_rows[used]
-    actions = np.zeros((len(used), len(problem.target.action_low)), np.float32)
-    actions[used] = problem.inverse_dynamics(demonstrations.states[rows], demonstrations.states[rows + 1])
-    return actions
+    def support(self, sampler: TransitionSampler, rng: Generator) -> Array:
+        """(transition,) weights of the transitions that matter: nearly all of p_w, or as many draws of it as there may be transitions."""
+        shares = np.diff(sampler.cumulative, prepend=0.0)
+        heaviest = np.argsort(-shares, kind="stable")
+        mattering = heaviest[: int(np.searchsorted(np.cumsum(shares[heaviest]), NEARLY_ALL)) + 1]
+        chosen = np.zeros(len(shares))
+        if len(mattering) <= self.max_transitions:
+            chosen[mattering] = shares[mattering]
+        else:
+            np.add.at(chosen, sampler.draw_indices(self.max_transitions, rng), 1.0)
+        return chosen

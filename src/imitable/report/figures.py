@@ -1,4 +1,4 @@
-"""Pictures of scores, learned paths and learning curves. Matplotlib is imported when a picture is drawn, and nothing global is touched."""
+"""Pictures of scores and learning curves. Matplotlib is imported when a picture is drawn, and nothing global is touched."""
 
 from collections.abc import Mapping, Sequence
 from io import BytesIO
@@ -7,33 +7,29 @@ from typing import Any
 
 import numpy as np
 
-from imitable.arrays import Array, Booleans, Integers
-from imitable.demonstrations import OPTIMAL, OTHER_DYNAMICS, SUBOPTIMAL, Demonstrations
-from imitable.files import write_atomically
-from imitable.problem import Tolerance
-from imitable.scorecard import Columns
+from imitable.arrays import Array, Integers
+from imitable.pipeline import Table
+from imitable.scores import Tolerance
 from imitable.scores.feasibility import ramp_down
-from imitable.simulators import driving
+from imitable.store.files import write_atomically
 
 LEAST_WEIGHT = 0.05  # from which on a demonstration counts as kept
-KEPT, INFEASIBLE, WORSE = REASONS = ("kept", "the target cannot follow it", "worse than another from nearby")
+KEPT, INFEASIBLE, WORSE = REASONS = ("kept", "the robot cannot follow it", "worse than another from nearby")
 REASON_COLOURS = {KEPT: "#2a9d6f", INFEASIBLE: "#c8553d", WORSE: "#b9b4a7"}
-SOURCE_STYLES = {OPTIMAL: ("#0b5d8c", "o"), SUBOPTIMAL: ("#e39a1f", "s"), OTHER_DYNAMICS: ("#8e3b8a", "^")}
+SOURCE_STYLES = {"optimal": ("#0b5d8c", "o"), "suboptimal": ("#e39a1f", "s"), "other-dynamics": ("#8e3b8a", "^")}
 OTHER_STYLES = (("#3b7dd8", "o"), ("#d1495b", "s"), ("#5d8a3a", "^"), ("#7a6ff0", "D"), ("#8c6d31", "v"), ("#444444", "P"))
 
-REACHED, COLLIDED, LEFT, LATE = OUTCOMES = ("reached the goal", "hit the obstacle", "left the map", "out of time")
-OUTCOME_COLOURS = {REACHED: "#2a9d6f", COLLIDED: "#e39a1f", LEFT: "#c8553d", LATE: "#6d7a88"}
 INK, FAINT = "#222222", "#8a8a8a"
 
 
-def verdicts(card: Columns) -> Integers:
+def verdicts(card: Table) -> Integers:
     """(demo,) the number in REASONS that says what became of each demonstration."""
-    rejected = np.where(card["optimality"] < card["feasibility"], REASONS.index(WORSE), REASONS.index(INFEASIBLE))
+    rejected = np.where(np.nan_to_num(card["optimality"], nan=1.0) < card["feasibility"], REASONS.index(WORSE), REASONS.index(INFEASIBLE))
     return np.where(card["weight"] > LEAST_WEIGHT, REASONS.index(KEPT), rejected)
 
 
-def draw_scores(card: Columns, tolerance: Tolerance, path: Path, *, sigma: float) -> None:
-    """What was rejected and why: every demonstration by how far the target strays and how much return it lacks; counts by source."""
+def draw_scores(card: Table, tolerance: Tolerance, path: Path, *, sigma: float) -> None:
+    """What was rejected and why: every demonstration by how far the robot strays and how much return it lacks; counts by source."""
     from matplotlib.figure import Figure
 
     sources, verdict = _ordered_sources(card["source"]), verdicts(card)
@@ -44,7 +40,7 @@ def draw_scores(card: Columns, tolerance: Tolerance, path: Path, *, sigma: float
     figure.suptitle(title, fontsize=15, color=INK, fontweight="bold", x=0.008, ha="left")
     _draw_clouds(left, card, tolerance, sources, verdict, sigma=sigma)
     _draw_counts(right, card["source"], sources, verdict)
-    _write(figure, path)
+    write_figure(figure, path)
 
 
 def _ordered_sources(labels: "np.ndarray[Any, Any]") -> list[str]:
@@ -58,30 +54,29 @@ def _style(source: str, sources: Sequence[str]) -> tuple[str, str]:
     return SOURCE_STYLES.get(source) or OTHER_STYLES[strangers.index(source) % len(OTHER_STYLES)]
 
 
-def _draw_clouds(axes: Any, card: Columns, tolerance: Tolerance, sources: Sequence[str], verdict: Integers, *, sigma: float) -> None:
+def _draw_clouds(axes: Any, card: Table, tolerance: Tolerance, sources: Sequence[str], verdict: Integers, *, sigma: float) -> None:
     """Every demonstration, on the regions that decide about it."""
-    lowest_shown = 1e-3 * tolerance.farthest  # a perfect replay has distance 0, which a logarithm cannot show
-    distances = np.maximum(card["distance"], lowest_shown)
+    lowest_shown = 1e-3 * tolerance.d_max  # a perfect replay has distance 0, which a logarithm cannot show
+    apart = 10 ** (0.5 * (np.arange(len(card["distance"])) * 0.618 % 1) - 0.25)  # so that those at the floor do not hide each other
+    distances = np.where(card["distance"] > lowest_shown, card["distance"], lowest_shown * apart)
     followed = distances[np.isfinite(distances)]
-    distances = np.minimum(distances, 2 * max(tolerance.farthest, followed.max(initial=0.0)))  # a replay that broke down is beyond all
+    distances = np.minimum(distances, 2 * max(tolerance.d_max, followed.max(initial=0.0)))  # a replay that broke down is beyond all
     gaps = np.minimum(card["return"] - card["rectified_return"], 0.0)
-    left, right = 0.6 * min(distances.min(), max(tolerance.closest, lowest_shown)), 2.2 * max(distances.max(), tolerance.farthest)
+    left, right = 0.6 * min(distances.min(), max(tolerance.d_min, lowest_shown)), 2.2 * max(distances.max(), tolerance.d_max)
     bottom, top = 3.0 * min(gaps.min(), -6 * sigma), 0.04 * sigma
     axes.set_xscale("log")
     axes.set_yscale("symlog", linthresh=sigma / 10, linscale=1.0)
     axes.set_xlim(left, right)
     axes.set_ylim(bottom, top)
 
-    reach = np.geomspace(left, tolerance.farthest, 300)
+    reach = np.geomspace(left, tolerance.d_max, 300)
     edge = np.maximum(_edge(reach, tolerance, sigma), bottom)
     axes.fill_between(reach, bottom, top, color=REASON_COLOURS[WORSE], alpha=0.22, lw=0, zorder=0)
     axes.fill_between(reach, edge, top, where=edge < top, color="white", lw=0, zorder=0.1)
     axes.fill_between(reach, edge, top, where=edge < top, color=REASON_COLOURS[KEPT], alpha=0.20, lw=0, zorder=0.2)
-    axes.axvspan(tolerance.farthest, right, color=REASON_COLOURS[INFEASIBLE], alpha=0.13, lw=0, zorder=0)
-    axes.axvspan(
-        max(tolerance.closest, left), tolerance.farthest, facecolor="none", edgecolor=INK, alpha=0.07, hatch="//", lw=0, zorder=0.3
-    )
-    for value, name in ((tolerance.closest, "$d_{min}$"), (tolerance.farthest, "$d_{max}$")):
+    axes.axvspan(tolerance.d_max, right, color=REASON_COLOURS[INFEASIBLE], alpha=0.13, lw=0, zorder=0)
+    axes.axvspan(max(tolerance.d_min, left), tolerance.d_max, facecolor="none", edgecolor=INK, alpha=0.07, hatch="//", lw=0, zorder=0.3)
+    for value, name in ((tolerance.d_min, "$d_{min}$"), (tolerance.d_max, "$d_{max}$")):
         if value > left:
             axes.axvline(value, color=INK, lw=0.8, ls=(0, (4, 3)), alpha=0.7, zorder=1)
             frame = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
@@ -94,10 +89,10 @@ def _draw_clouds(axes: Any, card: Columns, tolerance: Tolerance, sources: Sequen
             mine = (card["source"] == source) & chosen
             axes.scatter(distances[mine], gaps[mine], s=size, c=colour, marker=marker, alpha=alpha, lw=0.3, edgecolors="white", zorder=3)
     _label_regions(axes, tolerance, float(edge[0]))
-    axes.set_xlabel("replay distance: how far the target strays from the demonstration when it follows it", fontsize=10.5, color=INK)
+    axes.set_xlabel("replay distance: how far the robot strays from the demonstration when it follows it", fontsize=10.5, color=INK)
     axes.set_ylabel("return, compared with the best feasible one from nearby", fontsize=10.5, color=INK)
     axes.set_title("Every demonstration, coloured by source, and why it stays or goes", fontsize=11.5, loc="left", color=INK, pad=20)
-    _tidy(axes)
+    tidy(axes)
     axes.axhline(0, color=INK, lw=0.6, alpha=0.4, zorder=1)
     axes.yaxis.set_major_locator(_decades(sigma, bottom))
     axes.yaxis.set_minor_locator(_fixed([]))
@@ -121,10 +116,10 @@ def _label_regions(axes: Any, tolerance: Tolerance, edge: float) -> None:
         "zorder": 4,
         "bbox": {"facecolor": "white", "alpha": 0.55, "edgecolor": "none", "boxstyle": "round,pad=0.25"},
     }
-    limit, height = (axes.transData + axes.transAxes.inverted()).transform((tolerance.farthest, edge))
+    limit, height = (axes.transData + axes.transAxes.inverted()).transform((tolerance.d_max, edge))
     axes.annotate(KEPT, (0, height), (8, 6), va="bottom", color="#14694a", **style)
     axes.annotate("worse than another\nfrom nearby", (0, 0), (8, 10), va="bottom", color="#6b6557", **style)
-    axes.annotate("the target\ncannot follow it", (limit, 0), (8, 10), va="bottom", color="#96331f", **style)
+    axes.annotate("the robot\ncannot follow it", (limit, 0), (8, 10), va="bottom", color="#96331f", **style)
 
 
 def _decades(sigma: float, bottom: float) -> Any:
@@ -166,68 +161,9 @@ def _draw_counts(axes: Any, labels: "np.ndarray[Any, Any]", sources: Sequence[st
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1.0], ["0", "25 %", "50 %", "75 %", "100 %"])
     axes.set_title("What became of them, by source", fontsize=11.5, loc="left", color=INK, pad=20)
     axes.legend(loc="upper right", frameon=False, fontsize=10)
-    _tidy(axes)
+    tidy(axes)
     axes.tick_params(axis="y", length=0, pad=22, labelsize=11)
     axes.spines["left"].set_visible(False)
-
-
-def driving_outcomes(trajectories: Demonstrations) -> Integers:
-    """(episode,) the number in OUTCOMES that says how each drive ended; one that touched the obstacle did not succeed."""
-    ends = trajectories.starts + trajectories.lengths
-    places, headings = _places(trajectories.states), trajectories.states[:, driving.HEADING]
-    crashing = driving.touches(places, headings, *driving.OBSTACLE)
-    crashing[trajectories.starts] = False  # rewards count from the first step on
-    crashed = np.logical_or.reduceat(crashing, trajectories.starts)
-    last_places, last_headings = places[ends], headings[ends]
-    conditions: list[Booleans] = [driving.outside(last_places), crashed, driving.touches(last_places, last_headings, *driving.GOAL)]
-    return np.select(conditions, [OUTCOMES.index(LEFT), OUTCOMES.index(COLLIDED), OUTCOMES.index(REACHED)], OUTCOMES.index(LATE))
-
-
-def _places(states: Array) -> Array:
-    return np.asarray((states[:, :2] / 2 + 0.5) * driving.WORLD)
-
-
-def draw_paths(drives: Mapping[str, Demonstrations], path: Path, *, shown: int = 60) -> None:
-    """Drives of several policies on the same starts, side by side; at most `shown` paths each, while the titles count them all."""
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Rectangle
-
-    figure = Figure(figsize=(4.3 * len(drives) + 0.4, 6.7), layout="constrained", facecolor="white")
-    panels = figure.subplots(1, len(drives), squeeze=False, sharey=True)[0]
-    seen: set[int] = set()
-    for axes, (name, trajectories) in zip(panels, drives.items(), strict=True):
-        outcomes = driving_outcomes(trajectories)
-        axes.add_patch(Rectangle((0, 0), *driving.WORLD, facecolor="#f4f2ec", edgecolor=INK, lw=1.2, zorder=0))
-        for (centre, half), colour, word in ((driving.OBSTACLE, "#4a4a4a", "obstacle"), (driving.GOAL, "#2a9d6f", "goal")):
-            axes.add_patch(Rectangle(centre - half, *(2 * half), facecolor=colour, edgecolor="none", zorder=4))
-            inside = word == "obstacle"
-            place = centre if inside else centre + np.array([half[0] + 0.5, 0.0])
-            axes.text(
-                *place, word, ha="center" if inside else "left", va="center", fontsize=8.5, color="white" if inside else INK, zorder=5
-            )
-        for index in range(min(shown, len(trajectories))):
-            states, outcome = trajectories.trajectory(index), int(outcomes[index])
-            places, heading = _places(states), states[-1, driving.HEADING]
-            nose = places[-1] + driving.CAR[0] * np.array([np.cos(heading), np.sin(heading)])  # what touches the goal
-            seen.add(outcome)
-            colour = OUTCOME_COLOURS[OUTCOMES[outcome]]
-            axes.plot(*np.vstack([places, nose]).T, color=colour, lw=1.1, alpha=0.65, zorder=2, solid_capstyle="round")
-            axes.plot(*places[0], "o", color=INK, ms=2.6, zorder=3)
-        axes.set_title(name, loc="left", fontsize=13, fontweight="bold", color=INK, pad=24)
-        reached = (outcomes == OUTCOMES.index(REACHED)).mean()
-        summary = f"mean return {trajectories.returns.mean():,.0f}, {reached:.0%} reach the goal"
-        axes.text(0, 1.012, summary, transform=axes.transAxes, fontsize=10.5, color=INK, va="bottom")
-        axes.set_aspect("equal")
-        axes.set_xlim(-2, driving.WORLD[0] + 2)
-        axes.set_ylim(-2, driving.WORLD[1] + 2)
-        axes.set_xlabel("x [m]", fontsize=10, color=INK)
-        _tidy(axes)
-    panels[0].set_ylabel("y [m]", fontsize=10, color=INK)
-    for outcome in sorted(seen):
-        panels[0].plot([], [], color=OUTCOME_COLOURS[OUTCOMES[outcome]], lw=2.4, label=OUTCOMES[outcome])
-    panels[0].plot([], [], "o", color=INK, ms=3.5, label="start")
-    figure.legend(loc="outside lower center", ncols=len(seen) + 1, frameon=False, fontsize=10)
-    _write(figure, path)
 
 
 def draw_curves(curves: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], path: Path, *, title: str = "") -> None:
@@ -258,8 +194,8 @@ def draw_curves(curves: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], pat
     axes.grid(axis="y", color="#dddddd", lw=0.7)
     if curves:
         axes.legend(frameon=False, fontsize=10)
-    _tidy(axes)
-    _write(figure, path)
+    tidy(axes)
+    write_figure(figure, path)
 
 
 def draw_returns(returns: Mapping[str, Sequence[float]], path: Path, *, title: str = "") -> None:
@@ -276,8 +212,8 @@ def draw_returns(returns: Mapping[str, Sequence[float]], path: Path, *, title: s
     axes.set_ylabel("mean return on fresh starts", fontsize=10.5, color=INK)
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.grid(axis="y", color="#dddddd", lw=0.7)
-    _tidy(axes)
-    _write(figure, path)
+    tidy(axes)
+    write_figure(figure, path)
 
 
 def _cycle(count: int) -> list[tuple[str, str]]:
@@ -285,7 +221,7 @@ def _cycle(count: int) -> list[tuple[str, str]]:
     return [styles[number % len(styles)] for number in range(count)]
 
 
-def _tidy(axes: Any) -> None:
+def tidy(axes: Any) -> None:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     for side in ("left", "bottom"):
@@ -293,7 +229,7 @@ def _tidy(axes: Any) -> None:
     axes.tick_params(colors=INK, labelsize=9.5, color=FAINT)
 
 
-def _write(figure: Any, path: Path) -> None:
+def write_figure(figure: Any, path: Path) -> None:
     buffer = BytesIO()
     figure.savefig(buffer, format="png", dpi=130, metadata={"Software": None})
     write_atomically(path, buffer.getvalue())

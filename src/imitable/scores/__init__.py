@@ -1,19 +1,19 @@
-"""Scores: arrays in, weights out. A score maps a problem to one weight in [0, 1] per demonstration."""
+"""Scores: how often each demonstration, or each of its transitions, is to be drawn."""
 
-from imitable.scores.base import Score, product, uniform
-from imitable.scores.confidence import confidence
-from imitable.scores.feasibility import feasibility
-from imitable.scores.optimality import best_returns, naive_optimality, optimality, rectified_optimality, rectified_return
+from imitable.scores.base import Product, Score, Uniform, per_transition, product
+from imitable.scores.feasibility import Feasibility, ReplayFeasibility, Tolerance
+from imitable.scores.optimality import NaiveOptimality, RectifiedOptimality, rectified_return
 
 __all__ = [
+    "Feasibility",
+    "NaiveOptimality",
+    "Product",
+    "RectifiedOptimality",
+    "ReplayFeasibility",
     "Score",
-    "best_returns",
-    "confidence",
-    "feasibility",
-    "naive_optimality",
-    "optimality",
+    "Tolerance",
+    "Uniform",
+    "per_transition",
     "product",
-    "rectified_optimality",
     "rectified_return",
-    "uniform",
 ]

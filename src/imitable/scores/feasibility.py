@@ -1,16 +1,197 @@
-"""Feasibility: how closely the target can follow a demonstration (eq. 3)."""
+"""Feasibility: how closely the robot can follow a demonstration (eq. 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from imitable.arrays import Array
-from imitable.problem import Problem, Tolerance
+from imitable.arrays import Array, Integers
+from imitable.errors import ImitableError, check_fields
+from imitable.replay import Replay
+from imitable.scores.base import column_tuple
+from imitable.tracking import FOLLOWED, Tracked, Windows, conformal_quantile
+
+if TYPE_CHECKING:
+    from imitable.assessment import Assessment
+
+FRAGMENTS = 0.1
+"""Feasibility below this is none: the robot can follow no more than fragments."""
 
 
-def feasibility(problem: Problem) -> Array:
-    """w_f (demo,): 1 if the replay stays as close as the target's own best, 0 if it strays beyond the tolerance."""
-    return ramp_down(problem.replay.distances, problem.tolerance)
+@dataclass(frozen=True)
+class Tolerance:
+    """Distances between which feasibility falls from 1 to 0."""
+
+    d_min: float
+    d_max: float
+
+
+@dataclass(frozen=True)
+class Feasibility:
+    """w_f: the share of a demonstration that the robot can follow, window by window.
+
+    A window counts fully up to the distance that only `false_reject_rate` of the robot's own windows exceed, by conformal prediction,
+    and not at all from a distance on that is clear of them. With noise the mean over a demonstration's windows is compared instead.
+    """
+
+    false_reject_rate: float = 0.05
+
+    def __post_init__(self) -> None:
+        check_fields(self, ("false_reject_rate", 0 < self.false_reject_rate < 1, "between 0 and 1"))
+
+    def __call__(self, assessment: Assessment) -> Array:
+        """(demo,)"""
+        shown, tolerance = assessment.tracked.shown, self.tolerance(assessment)
+        if assessment.tracked.noise:  # evened out by the mean over windows
+            share = ramp_down(mean_by_demonstration(shown.distances, shown), tolerance)
+        else:
+            share = mean_by_demonstration(ramp_down(shown.distances, tolerance), shown)
+        return np.where(share < FRAGMENTS, 0.0, share)
+
+    def table(self, assessment: Assessment) -> dict[str, Array]:
+        shown, names = assessment.tracked.shown, np.array(assessment.robot.observation_names)
+        worst = worst_window(shown)
+        followed = ramp_down(shown.distances, self.tolerance(assessment))
+        first_bad = np.full(len(assessment.demonstrations), np.iinfo(np.int64).max)
+        np.minimum.at(first_bad, shown.demo[followed < 0.5], shown.start[followed < 0.5])
+        return {
+            "distance": mean_by_demonstration(shown.distances, shown),
+            "feasibility": assessment.scored(self),
+            "first_bad_step": np.where(first_bad == np.iinfo(np.int64).max, -1, first_bad),
+            "worst_column": names[shown.worst_column[worst]],
+            "limiting_actuator": shown.limiting_actuator[worst],
+            "limit_factor": shown.growth[worst],
+        }
+
+    def facts(self, assessment: Assessment) -> dict[str, Any]:
+        tracked, tolerance = assessment.tracked, self.tolerance(assessment)
+        own = own_statistic(tracked)
+        calibration, held_out = own[::2], own[1::2]
+        threshold = max(FOLLOWED, conformal_quantile(calibration, self.false_reject_rate))
+        return {
+            "tolerance": [tolerance.d_min, tolerance.d_max],
+            "own_distances": np.percentile(tracked.own.distances, [0, 50, 100]).tolist(),
+            "window": tracked.length,
+            "noise": tracked.noise,
+            "false_reject_rate": self.false_reject_rate,
+            "realised_false_reject_rate": float((held_out > threshold).mean()),
+        }
+
+    def tolerance(self, assessment: Assessment) -> Tolerance:
+        """From the robot's own windows; one outlier does not move it."""
+        return self.tolerance_of(assessment.tracked)
+
+    def tolerance_of(self, tracked: Tracked) -> Tolerance:
+        own = own_statistic(tracked)
+        quantile, median = conformal_quantile(own, self.false_reject_rate), float(np.median(own))
+        if not np.isfinite(quantile):
+            raise ImitableError(
+                f"{len(own)} windows of the robot's own are too few for a false reject rate of {self.false_reject_rate:g}; raise it"
+            )
+        d_min = max(FOLLOWED, quantile)
+        return Tolerance(d_min, d_min + max(FOLLOWED, quantile - median))
+
+    def why_zero(self, assessment: Assessment) -> str:
+        """Why no demonstration has any feasibility."""
+        nearest, tolerance = assessment.tracked.shown.distances.min(), self.tolerance(assessment)
+        return (
+            f"no demonstration is feasible on the robot: the window it follows most closely is {nearest:.3g} of its own one-step changes "
+            f"off, and it follows its own within {tolerance.d_min:.3g}; check units, column order and frame rate, or give demonstrations "
+            "the robot can follow"
+        )
+
+
+def own_statistic(tracked: Tracked) -> Array:
+    """Distances of the robot's own windows; with noise, the means over as many as a demonstration has."""
+    own = tracked.own
+    return mean_by_demonstration(own.distances, own) if tracked.noise else own.distances[own.settled]
+
+
+def mean_by_demonstration(values: Array, windows: Windows) -> Array:
+    """(demo,) mean over the windows of each that are settled; over all of them where fewer than half are."""
+    most = np.bincount(windows.demo, windows.settled) >= 0.5 * np.bincount(windows.demo)
+    counted = (windows.settled | ~most[windows.demo]).astype(float)
+    return np.bincount(windows.demo, np.where(counted > 0, values, 0.0)) / np.bincount(windows.demo, counted)
+
+
+def worst_window(shown: Windows) -> Integers:
+    """(demo,) the number of each demonstration's worst window."""
+    order = np.lexsort((shown.distances, shown.demo))
+    return np.asarray(order[np.append(np.flatnonzero(np.diff(shown.demo[order])), len(order) - 1)])
+
+
+@dataclass(frozen=True)
+class ReplayFeasibility:
+    """w_f as in the paper: the whole demonstration is replayed, and its mean distance compared with d_min and d_max (eqs. 3 and 7)."""
+
+    delta_s: float = 0.001  # how far a state may be off at every step and still count as followed
+    columns: tuple[int, ...] | None = None  # of the observation, on which the distance is measured; None: all
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", column_tuple(self.columns))
+        check_fields(self, ("delta_s", 0 <= self.delta_s < np.inf, "at least 0 and finite"))
+
+    def __call__(self, assessment: Assessment) -> Array:
+        """(demo,)"""
+        return ramp_down(assessment.replay.distances(self.columns), self.tolerance(assessment))
+
+    def table(self, assessment: Assessment) -> dict[str, Array]:
+        return {"distance": assessment.replay.distances(self.columns), "feasibility": assessment.scored(self)}
+
+    def facts(self, assessment: Assessment) -> dict[str, Any]:
+        tolerance = self.tolerance(assessment)
+        own = assessment.own_replays(self.delta_s)[0].distances(self.columns)
+        own_distances = np.percentile(own[np.isfinite(own)], [0, 50, 100]).tolist()
+        return {"tolerance": [tolerance.d_min, tolerance.d_max], "own_distances": own_distances}
+
+    def tolerance(self, assessment: Assessment) -> Tolerance:
+        """From the robot's own held-out trajectories."""
+        return measure_tolerance(*assessment.own_replays(self.delta_s), delta_s=self.delta_s, columns=self.columns)
+
+    def why_zero(self, assessment: Assessment) -> str:
+        """Why no demonstration has any feasibility."""
+        if assessment.replay.diverged.all():
+            return "the robot's simulation broke down on every demonstration; fix Simulator.step"
+        nearest, d_max = assessment.replay.distances(self.columns).min(), self.tolerance(assessment).d_max
+        return (
+            f"no demonstration is feasible on the robot: the smallest replay distance {nearest:.3g} exceeds d_max {d_max:.3g}; "
+            f"raise ReplayFeasibility.delta_s (now {self.delta_s:g}), or give demonstrations the robot can follow"
+        )
 
 
 def ramp_down(distances: Array, tolerance: Tolerance) -> Array:
-    """1 up to `closest`, 0 from `farthest` on, a straight line between."""
-    return np.clip((tolerance.farthest - distances) / (tolerance.farthest - tolerance.closest), 0.0, 1.0)
+    """1 up to d_min, 0 from d_max on, a straight line between."""
+    return np.clip((tolerance.d_max - distances) / (tolerance.d_max - tolerance.d_min), 0.0, 1.0)
+
+
+def measure_tolerance(plain: Replay, perturbed: Replay, *, delta_s: float, columns: tuple[int, ...] | None = None) -> Tolerance:
+    """d_min and d_max from replays of the robot's own trajectories, of those that did not diverge."""
+    for replays, where, way_out in (
+        (plain, "", "fix Simulator.step"),
+        (perturbed, f" when states are perturbed by up to {delta_s:g}", "lower ReplayFeasibility.delta_s"),
+    ):
+        if replays.diverged.all():
+            trials = f"each of the {len(replays.diverged)} replays of its own random episodes"
+            raise ImitableError(f"the robot's simulation broke down in {trials}{where}; {way_out}")
+    d_min, d_max = float(plain.distances(columns).min()), float(perturbed.distances(columns)[~perturbed.diverged].max())
+    if not d_max - d_min > 1e-12:
+        raise ImitableError(
+            f"the tolerance is empty: d_min {d_min:.3g} is not below d_max {d_max:.3g} at delta_s {delta_s:g}; "
+            "raise ReplayFeasibility.delta_s"
+        )
+    return Tolerance(d_min, d_max)
+
+
+@dataclass(frozen=True)
+class TransitionFeasibility:
+    """w_f of every transition by itself: 1 where the robot reaches it, 0 elsewhere. All actions are solved for, which takes long."""
+
+    def __call__(self, assessment: Assessment) -> Array:
+        """(transition,)"""
+        return assessment.recovered(np.ones(int(assessment.demonstrations.lengths.sum()), dtype=bool))[1].astype(np.float64)
+
+    def table(self, assessment: Assessment) -> dict[str, Array]:
+        lengths = assessment.demonstrations.lengths
+        return {"reached share": np.add.reduceat(assessment.scored(self), np.cumsum(lengths) - lengths) / lengths}

@@ -1,40 +1,149 @@
 """Optimality: how a demonstration's return compares with the best that was shown from nearby starts (eqs. 4 and 5)."""
 
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
-from scipy.spatial import cKDTree
 
 from imitable.arrays import Array, Booleans, Integers
-from imitable.problem import Problem
-from imitable.scores.feasibility import feasibility
+from imitable.errors import check_fields
+from imitable.scores.base import Score, column_tuple, per_transition
+from imitable.scores.feasibility import Feasibility
+
+if TYPE_CHECKING:
+    from imitable.assessment import Assessment
 
 LEAF = 32  # ranks compared directly instead of through a tree
+MIN_DEMONSTRATIONS, NEIGHBOURS = 50, 10
+"""Feasible demonstrations from which on it is asked whether returns depend on the start, and how many neighbours are asked."""
+STARTS_MATTER = 0.3
+"""Correlation between a return's rank and its neighbours' above which starts are told apart."""
 
 
-def rectified_optimality(problem: Problem) -> Array:
-    """w_o (demo,) against the best feasible return from the same neighbourhood."""
-    return optimality(problem.demonstrations.returns, best_returns(problem), sigma=problem.settings.sigma)
+@dataclass(frozen=True)
+class RectifiedOptimality:
+    """w_o against the best feasible return from the same neighbourhood."""
+
+    sigma: float | None = None  # how much return one may fall short of the best from the same start; None: from the data
+    radius: float | None = None  # how near two starts must be to be compared, in units of the columns; None: from the data
+    columns: tuple[int, ...] | None = None  # of the observation, that make two starts neighbours; None: all
+    feasibility: Score = field(default_factory=Feasibility)
+    feasible_above: float = 0.5  # of the feasibility: only demonstrations with more set the standard; 0 as in the paper
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", column_tuple(self.columns))
+        check_fields(
+            self, ("sigma", self.sigma is None or self.sigma > 0, "above 0"), ("radius", self.radius is None or self.radius > 0, "above 0")
+        )
+
+    def __call__(self, assessment: Assessment) -> Array:
+        """(demo,)"""
+        returns, best = self._returns(assessment), self.best_returns(assessment)
+        found, alone = optimality(returns, best, sigma=self.width(assessment)), self.alone(assessment)
+        compared = self._feasible(assessment) & ~alone
+        if alone.any() and compared.any():  # nothing is known of them: neither the best nor the worst
+            found[alone] = found[compared].mean()
+        return found
+
+    def table(self, assessment: Assessment) -> dict[str, Array]:
+        known = np.where(self.alone(assessment), np.nan, assessment.scored(self))
+        return {"rectified_return": self.best_returns(assessment), "optimality": known}
+
+    def facts(self, assessment: Assessment) -> dict[str, Any]:
+        return {"sigma": self.width(assessment), "radius": self.reach(assessment), "alone": int(self.alone(assessment).sum())}
+
+    def best_returns(self, assessment: Assessment) -> Array:
+        """f_rec (demo,)."""
+        returns, feasible = self._returns(assessment), self._feasible(assessment)
+        return rectified_return(returns, self._starts(assessment), feasible=feasible, radius=self.reach(assessment))
+
+    def alone(self, assessment: Assessment) -> Booleans:
+        """(demo,) which have no other feasible demonstration in their neighbourhood to be compared with; in the paper, all compare."""
+        from scipy.spatial import cKDTree
+
+        starts, feasible = self._starts(assessment), self._feasible(assessment)
+        if self.feasible_above == 0:
+            return np.zeros(len(starts), dtype=bool)
+        radius = self.reach(assessment)
+        if radius == np.inf:
+            return np.asarray(feasible.sum() - feasible < 1)
+        tree = cKDTree(starts[feasible]) if feasible.any() else None
+        near = np.zeros(len(starts)) if tree is None else tree.query_ball_point(starts, radius, return_length=True)
+        return np.asarray(near - feasible < 1)
+
+    def reach(self, assessment: Assessment) -> float:
+        """The radius as given; or infinite if returns do not depend on where demonstrations start, else as far as neighbours reach."""
+        if self.radius is not None:
+            return self.radius
+        from scipy.spatial import cKDTree
+        from scipy.stats import rankdata
+
+        starts, returns, feasible = self._starts(assessment), self._returns(assessment), self._feasible(assessment)
+        if feasible.sum() < MIN_DEMONSTRATIONS or not np.ptp(starts, axis=0).any():
+            return float(np.inf)
+        distances, near = cKDTree(starts[feasible]).query(starts[feasible], k=NEIGHBOURS + 1)
+        ranks = rankdata(returns[feasible])
+        expected = ranks[near[:, 1:]].mean(axis=1)
+        if np.ptp(ranks) == 0 or np.ptp(expected) == 0 or np.corrcoef(ranks, expected)[0, 1] < STARTS_MATTER:
+            return float(np.inf)
+        return float(np.median(distances[:, -1])) + 1e-12
+
+    def _starts(self, assessment: Assessment) -> Array:
+        """(demo, column) what makes starts neighbours; where the radius comes from the data, in units of each column's spread."""
+        starts = assessment.demonstrations.start_observations
+        chosen = starts[:, slice(None) if self.columns is None else self.columns]
+        if self.radius is not None:
+            return np.zeros((len(starts), 1)) if self.radius == np.inf else chosen
+        std = chosen.std(axis=0)
+        return np.asarray(chosen / np.where(std > 1e-12, std, 1.0))
+
+    def width(self, assessment: Assessment) -> float:
+        """Sigma as given, or a fifth of the median shortfall of what is feasible, but not below a twentieth of the returns themselves."""
+        if self.sigma is not None:
+            return self.sigma
+        returns, feasible = self._returns(assessment), self._feasible(assessment)
+        shortfalls = (self.best_returns(assessment) - returns)[feasible]
+        typical = float(np.median(shortfalls[shortfalls > 0])) if (shortfalls > 0).any() else 0.0
+        floor = 0.05 * float(np.median(np.abs(returns[feasible]))) if feasible.any() else 0.0
+        return max(typical / 5, floor) or 1.0
+
+    def why_zero(self, assessment: Assessment) -> str:
+        """Why no demonstration has any optimality."""
+        return f"no demonstration comes near the best return of its neighbourhood; raise sigma (now {self.width(assessment):g})"
+
+    def _feasible(self, assessment: Assessment) -> Booleans:
+        """(demo,) which set the standard."""
+        lengths = assessment.demonstrations.lengths
+        weights = per_transition(assessment.scored(self.feasibility), lengths)
+        return np.asarray(np.add.reduceat(weights, np.cumsum(lengths) - lengths) / lengths > self.feasible_above)
+
+    def _returns(self, assessment: Assessment) -> Array:
+        return assessment.demonstrations.known_returns(needed_by="optimality")
 
 
-def naive_optimality(problem: Problem) -> Array:
-    """w_o (demo,) against the best return of all, wherever it started: the ablation without f_rec."""
-    returns = problem.demonstrations.returns
-    return optimality(returns, np.full(len(returns), returns.max()), sigma=problem.settings.sigma)
+@dataclass(frozen=True)
+class NaiveOptimality:
+    """w_o against the best return of all, wherever it started: the ablation without f_rec."""
+
+    sigma: float
+
+    def __post_init__(self) -> None:
+        check_fields(self, ("sigma", self.sigma > 0, "above 0"))
+
+    def __call__(self, assessment: Assessment) -> Array:
+        """(demo,)"""
+        returns = assessment.demonstrations.known_returns(needed_by="optimality")
+        return optimality(returns, np.full(len(returns), returns.max()), sigma=self.sigma)
+
+    def table(self, assessment: Assessment) -> dict[str, Array]:
+        return {"optimality": assessment.scored(self)}
 
 
 def optimality(returns: Array, best: Array, *, sigma: float) -> Array:
     """exp(-(eta - f_rec)^2 / (2 sigma^2)), eq. 4."""
     return np.exp(-0.5 * ((returns - best) / sigma) ** 2)
-
-
-def best_returns(problem: Problem) -> Array:
-    """f_rec (demo,) of the problem's demonstrations, in its target's neighbourhoods."""
-    demonstrations, columns = problem.demonstrations, problem.target.start_key
-    return rectified_return(
-        demonstrations.returns,
-        np.zeros((len(demonstrations), 1)) if columns is None else demonstrations.start_states[:, columns],
-        feasible=feasibility(problem) > 0,
-        radius=problem.settings.radius,
-    )
 
 
 def rectified_return(returns: Array, starts: Array, *, feasible: Booleans, radius: float) -> Array:
@@ -44,21 +153,23 @@ def rectified_return(returns: Array, starts: Array, *, feasible: Booleans, radiu
     neighbour in the better half? That is a nearest-neighbour query in a tree of that half, so dense neighbourhoods cost nothing
     extra, where listing them would cost the square of the demonstrations.
     """
+    from scipy.spatial import cKDTree
+
     ranked = np.flatnonzero(feasible)
     ranked = ranked[np.argsort(-returns[ranked], kind="stable")]
     best = returns.copy()
     pending = [(0, len(ranked), np.arange(len(returns)))] if len(ranked) else []
     while pending:
-        low, high, seekers = pending.pop()
+        low, high, searching = pending.pop()
         if high - low <= LEAF:
-            found, rank = _first_within(starts[seekers], starts[ranked[low:high]], radius)
-            best[seekers[found]] = np.maximum(best[seekers[found]], returns[ranked[low + rank[found]]])
+            found, rank = _first_within(starts[searching], starts[ranked[low:high]], radius)
+            best[searching[found]] = np.maximum(best[searching[found]], returns[ranked[low + rank[found]]])
             continue
         middle = (low + high) // 2
-        gaps, _ = cKDTree(starts[ranked[low:middle]]).query(starts[seekers], distance_upper_bound=radius)
+        gaps, _ = cKDTree(starts[ranked[low:middle]]).query(starts[searching], distance_upper_bound=radius)
         within = gaps < radius
         pending += [
-            (first, last, some) for first, last, some in ((low, middle, seekers[within]), (middle, high, seekers[~within])) if len(some)
+            (first, last, some) for first, last, some in ((low, middle, searching[within]), (middle, high, searching[~within])) if len(some)
         ]
     return best
 

@@ -1,5 +1,5 @@
-"""Agents and their worlds, as pure functions of batches of states."""
+"""Robots in their worlds, as pure functions of batches of states."""
 
-from imitable.simulators.base import Simulator, advance, earned
+from imitable.simulators.base import Simulator, advance, reward_of
 
-__all__ = ["Simulator", "advance", "earned"]
+__all__ = ["Simulator", "advance", "reward_of"]

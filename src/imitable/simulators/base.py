@@ -4,12 +4,12 @@ from typing import Protocol
 
 import numpy as np
 
-from imitable.arrays import Array, Booleans, Generator, Integers
+from imitable.arrays import Array, Booleans, Generator
 from imitable.errors import ImitableError
 
 
 class Simulator(Protocol):
-    """A target or demonstrator agent in its world; the first axis of every array is the batch."""
+    """A robot in its world; the first axis of every array is the batch. It knows nothing of scores and learners."""
 
     @property
     def horizon(self) -> int:
@@ -27,23 +27,8 @@ class Simulator(Protocol):
         ...
 
     @property
-    def action_cost(self) -> float:
-        """Taken off the reward, per unit of squared action."""
-        ...
-
-    @property
-    def observed(self) -> tuple[str, ...]:
+    def observation_names(self) -> tuple[str, ...]:
         """(observation,) the name of every observation column."""
-        ...
-
-    @property
-    def matched(self) -> Integers:
-        """Observation columns a replay must match: the distance F is measured on these."""
-        ...
-
-    @property
-    def start_key(self) -> Integers | None:
-        """Observation columns that make two starts neighbours; None: all starts are alike."""
         ...
 
     def initial_states(self, count: int, rng: Generator) -> Array:
@@ -62,11 +47,11 @@ class Simulator(Protocol):
         """(N, state) with these observations; what they do not show comes from the states `like`, or is at rest."""
         ...
 
-    def reward(self, states: Array, next_states: Array) -> Array:
-        """(N,) a function of (s, s') alone, for returns and evaluation; scores and learners do not call it."""
+    def reward(self, states: Array, actions: Array, next_states: Array) -> Array:
+        """(N,) for returns and evaluation, of actions as they were carried out; scores and imitation learners do not call it."""
         ...
 
-    def finished(self, states: Array) -> Booleans:
+    def terminated(self, states: Array) -> Booleans:
         """(N,) whether the episode has ended here."""
         ...
 
@@ -83,10 +68,6 @@ def advance(simulator: Simulator, states: Array, actions: Array) -> tuple[Array,
     return moved, diverged
 
 
-def earned(simulator: Simulator, states: Array, actions: Array, next_states: Array) -> Array:
-    """(N,) the reward of a step less the cost of its actions, as they were carried out."""
-    rewards = simulator.reward(states, next_states)
-    if not simulator.action_cost:
-        return rewards
-    taken = np.clip(actions, simulator.action_low, simulator.action_high)
-    return np.asarray(rewards - simulator.action_cost * np.square(taken).sum(axis=1))
+def reward_of(simulator: Simulator, states: Array, actions: Array, next_states: Array) -> Array:
+    """(N,) the reward of a step under actions as they were commanded: the robot carries them out within its limits."""
+    return simulator.reward(states, np.clip(actions, simulator.action_low, simulator.action_high), next_states)

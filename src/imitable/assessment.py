@@ -1,0 +1,288 @@
+"""Assess demonstrations on a robot: how closely it can follow them, and how they score; nobody sees where they came from."""
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+
+import numpy as np
+
+from imitable.arrays import Array, Arrays, Booleans, Generator, Progress, no_progress, one_thread, part_of
+from imitable.demonstrations import Demonstrations
+from imitable.errors import ImitableError, check_fields
+from imitable.inverse_dynamics import NOT_SETTLED, REACHED, UNTRIED, InverseDynamics, InverseDynamicsModel, Solved, step_scale
+from imitable.replay import Replay, replay
+from imitable.rollouts import Episodes, explore
+from imitable.scores import Feasibility, RectifiedOptimality, Score, product
+from imitable.simulators import Simulator
+from imitable.tracking import Tracked, Windows, hides_state, noise_level, own_windows, replay_windows, track
+
+ASSESS_VERSION = 2
+"""Raised when the numbers of exploration, inverse dynamics or replay change: what was kept before then no longer counts."""
+
+STILL = 1e-3
+"""Of the median scale: columns that move less are compared on this scale, so that rounding does not count."""
+
+Keep = Callable[[str, Mapping[str, object], Callable[[], Arrays]], Arrays]
+"""A part's name, all that decides it, and a function that makes it, to the part: made, or found where it was kept."""
+
+
+def make_anew(part: str, recipe: Mapping[str, object], make: Callable[[], Arrays]) -> Arrays:
+    """Keep nothing."""
+    return make()
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """The random episodes of the robot itself, which say what it can do."""
+
+    episodes: int = 40
+    steps: int | None = 100  # of each, whether it terminates or not; None: whole episodes, with full actions, as in the paper
+    held_out_share: float = 0.2  # of the episodes, never used in fitting
+
+    def __post_init__(self) -> None:
+        check_fields(
+            self,
+            ("episodes", self.episodes >= 2, "at least 2"),
+            ("steps", self.steps is None or self.steps >= 1, "at least 1"),
+            ("held_out_share", 0 < self.held_out_share < 1, "between 0 and 1"),
+        )
+
+    def __call__(self, robot: Simulator, *, rng: Generator) -> tuple[Episodes, Episodes]:
+        """Episodes to fit from, and held out."""
+        held_out = max(1, round(self.held_out_share * self.episodes))
+        apart, training = (self._run(robot, count, rng) for count in (held_out, max(1, self.episodes - held_out)))
+        return training, apart
+
+    def _run(self, robot: Simulator, count: int, rng: Generator) -> Episodes:
+        if self.steps is None:
+            return explore(robot, count=count, rng=rng)
+        return own_windows(robot, robot.initial_states(count, rng), min(self.steps, robot.horizon), rng=rng)
+
+
+def assess(
+    demonstrations: Demonstrations,
+    robot: Simulator,
+    *,
+    model: InverseDynamicsModel | None = None,
+    exploration: Exploration | None = None,
+    rng: Generator | None = None,
+    keep: Keep = make_anew,
+    progress: Progress = no_progress,
+) -> "Assessment":
+    """Everything that scores and learners may ask of demonstrations on a robot; each part is made when it is first asked for."""
+    check_columns(demonstrations, robot)
+    streams = (np.random.default_rng(0) if rng is None else rng).spawn(3)
+    return Assessment(
+        demonstrations.with_sources(None), robot, model or Solved(), exploration or Exploration(), tuple(streams), keep, progress
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Assessment:
+    """What a score or a learner may see: demonstrations without their sources, the robot, and how the one follows the other."""
+
+    demonstrations: Demonstrations
+    robot: Simulator
+    """What learners may step and observe; its reward is for evaluation only."""
+    model: InverseDynamicsModel
+    exploration: Exploration
+    streams: tuple[Generator, ...]
+    """Of exploring, fitting and tracking."""
+    keep: Keep = make_anew
+    progress: Progress = no_progress
+    diverged: dict[str, int] = field(default_factory=dict)
+    """How many simulations broke down and were ended, in the parts made so far."""
+    _weights: dict[Score, Array] = field(default_factory=dict, init=False)
+    _own_replays: dict[float, tuple[Replay, Replay]] = field(default_factory=dict, init=False)
+
+    def weights(self, score: Score | None = None) -> Array:
+        """Weights (demo,) or (transition,) of a score, feasibility x optimality if none is given, or an error that says why all are 0."""
+        score = self.default_score if score is None else score
+        weights = self.scored(score)
+        if not weights.any():
+            raise ImitableError(f"all {len(weights)} weights are zero: {self._why_zero(score)}")
+        return weights
+
+    @property
+    def default_score(self) -> Score:
+        """Feasibility x optimality, with no numbers to choose."""
+        return product(Feasibility(), RectifiedOptimality())
+
+    def scored(self, score: Score) -> Array:
+        """What a score says, computed once."""
+        if score not in self._weights:
+            self._weights[score] = score(self)
+        return self._weights[score]
+
+    def _why_zero(self, score: Score) -> str:
+        """Of the score, or of the first factor of a product that is zero everywhere."""
+        for factor in getattr(score, "factors", (score,)):
+            if not self.scored(factor).any() and hasattr(factor, "why_zero"):
+                return str(factor.why_zero(self))
+        return f"{score} finds nothing worth imitating; choose another score"
+
+    def with_inverse(self, model: InverseDynamicsModel, exploration: Exploration) -> "Assessment":
+        """The same demonstrations on the same robot, by another inverse dynamics."""
+        return Assessment(
+            self.demonstrations, self.robot, model, exploration, self.streams, self.keep, self.progress, diverged=self.diverged
+        )
+
+    @cached_property
+    def own(self) -> tuple[Episodes, Episodes]:
+        """Random episodes of the robot: to fit from, and held out."""
+        return self.exploration(self.robot, rng=deepcopy(self.streams[0]))
+
+    @cached_property
+    def inverse_dynamics(self) -> InverseDynamics:
+        """f_id, fitted to the robot."""
+        learned = {name.removeprefix("model "): array for name, array in self._fitted.items() if name.startswith("model ")}
+        return self.model.restored(learned, self.robot)
+
+    @property
+    def step_scale(self) -> Array:
+        """(observation,) standard deviation of what one random action of the robot changes."""
+        return self._fitted["step scale"]
+
+    @property
+    def noise(self) -> float:
+        """Estimated standard deviation of noise on the demonstrations' observations, in units of the robot's own one-step changes."""
+        return float(self._fitted["noise"])
+
+    @property
+    def _noise(self) -> float:
+        """The same, or 0 where it is negligible."""
+        return self.noise if self.noise > NEGLIGIBLE_NOISE else 0.0
+
+    @property
+    def hides_state(self) -> bool:
+        """Whether the robot's steps depend on more than its observations show."""
+        return bool(self._fitted["hides state"])
+
+    @cached_property
+    def tracked(self) -> Tracked:
+        """Windows of the demonstrations, and of the robot's own trajectories, as the robot follows them."""
+        part = self._part("windows", {}, self._track)
+        shown, own = (Windows(*(part[f"{kind} {each.name}"] for each in fields(Windows))) for kind in ("shown", "own"))
+        return Tracked(shown, own, int(part["length"]), float(part["noise"]), float(part["cost"]))
+
+    @cached_property
+    def replay(self) -> Replay:
+        """Where the robot gets when it chases every demonstration to its end (eq. 1)."""
+        return self._replayed("replay", {}, self.demonstrations)
+
+    def own_replays(self, delta_s: float) -> tuple[Replay, Replay]:
+        """Replays of the robot's own held-out trajectories, plain and perturbed by up to delta_s at every step (eq. 7)."""
+        if delta_s not in self._own_replays:
+            apart, plain = self.own[1].trajectories, self._replayed("own replay", {}, self.own[1].trajectories)
+            perturbed = self._replayed("own replay", {"delta_s": delta_s}, apart, noise=delta_s, rng=deepcopy(self.streams[2]))
+            self._own_replays[delta_s] = plain, perturbed
+        return self._own_replays[delta_s]
+
+    def recovered(self, used: Booleans) -> tuple[Array, Booleans]:
+        """(transition, action) the robot's actions that explain the used transitions (transition,), zero for the others; and which of
+        them are known to lead there, or all if the inverse dynamics does not know."""
+        part = self._part("actions", {"used": np.packbits(used)}, lambda: self._recover(used))
+        return part["actions"], part["usable"]
+
+    @one_thread()
+    def _recover(self, used: Booleans) -> Arrays:
+        observations, rows = self.demonstrations.observations, self.demonstrations.transition_rows
+        actions, verdicts = np.zeros((len(used), len(self.robot.action_low))), np.full(len(used), NOT_SETTLED)
+        if hasattr(self.robot, "restorable"):  # from a clipped velocity no state is known, nor an action
+            used = used & self.robot.restorable(observations[rows])
+        model = self.model.tolerating(self._noise) if hasattr(self.model, "tolerating") else self.model
+        inverse_dynamics = model.restored(self.inverse_dynamics.arrays(), self.robot)
+        if self.hides_state:  # carried along from step to step
+            demo_of = np.repeat(np.arange(len(self.demonstrations)), self.demonstrations.lengths)
+            demos = np.unique(demo_of[used])
+            made = replay(self.demonstrations.select(demos), self.robot, inverse_dynamics, window=1, progress=self.progress)
+            of_demos = np.isin(demo_of, demos)
+            actions[of_demos], verdicts[of_demos] = made.actions, made.verdicts
+        else:
+            chosen = np.flatnonzero(used)
+            for start in range(0, len(chosen), CHUNK):
+                some = chosen[start : start + CHUNK]
+                found = inverse_dynamics(self.robot.restore(observations[rows[some]]), observations[rows[some] + 1])
+                actions[some], verdicts[some] = found.actions, found.verdict
+                self.progress(min(1.0, (start + CHUNK) / len(chosen)))
+        return {"actions": actions * used[:, None], "usable": used & np.isin(verdicts, (REACHED, UNTRIED))}
+
+    @cached_property
+    def _fitted(self) -> Arrays:
+        return self._part("inverse dynamics", {}, self._fit)
+
+    @one_thread()
+    def _fit(self) -> Arrays:
+        """Explore, fit f_id, and see what the observations of the robot and of the demonstrations are worth."""
+        training, apart = self.own
+        fitted = self.model.fit(training, self.robot, rng=deepcopy(self.streams[1]), progress=part_of(self.progress, 0.0, 0.4))
+        learned = {f"model {name}": array for name, array in fitted.arrays().items()}
+        raw = step_scale(training)
+        scale = checked_scale(raw)
+        facts = {
+            "noise": np.array(noise_level(training, self.demonstrations, scale)),
+            "hides state": np.array(hides_state(training, self.robot, scale)),
+            "diverged": np.array(training.diverged + apart.diverged),
+        }
+        return {"step scale": raw, **facts, **learned}
+
+    @one_thread()
+    def _track(self) -> Arrays:
+        rng, scale = deepcopy(self.streams[2]), checked_scale(self.step_scale)
+        noise = self._noise
+        coarse = self.model.coarse(noise) if hasattr(self.model, "coarse") else self.model
+        inverse = coarse.restored(self.inverse_dynamics.arrays(), self.robot)
+        settings = {"scale": scale, "noise": noise, "rng": rng, "progress": part_of(self.progress, 0.4, 1.0)}
+        follow = replay_windows if self.hides_state else track
+        tracked = follow(self.demonstrations, self.robot, inverse, self.own[0], **settings)  # type: ignore[arg-type]
+        kinds = {"shown": tracked.shown, "own": tracked.own}
+        arrays = {f"{kind} {each.name}": getattr(windows, each.name) for kind, windows in kinds.items() for each in fields(Windows)}
+        facts = {"length": tracked.length, "noise": tracked.noise, "cost": tracked.steps_per_transition}
+        return {**arrays, **{name: np.array(value) for name, value in facts.items()}}
+
+    @one_thread()
+    def _replayed(
+        self, name: str, parameters: Mapping[str, object], trajectories: Demonstrations, *, noise: float = 0.0, rng: Generator | None = None
+    ) -> Replay:
+        def make() -> Arrays:
+            progress = part_of(self.progress, 0.4, 1.0) if name == "replay" else no_progress
+            made = replay(trajectories, self.robot, self.inverse_dynamics, noise=noise, rng=rng, progress=progress)
+            return {each.name: getattr(made, each.name) for each in fields(Replay)[1:]}
+
+        return Replay(trajectories, **self._part(name, parameters, make))
+
+    def _part(self, name: str, parameters: Mapping[str, object], make: Callable[[], Arrays]) -> Arrays:
+        """A part as arrays, made or found; and counted, what broke down in it."""
+        decided_by = {"demonstrations": self.demonstrations, "robot": self.robot, "model": self.model, "exploration": self.exploration}
+        recipe = {"version": ASSESS_VERSION, **decided_by, "streams": self.streams, **parameters}
+        part = self.keep(name, recipe, make)
+        self.diverged[name] = self.diverged.get(name, 0) + int(part.get("diverged", np.zeros(1)).sum())
+        return part
+
+
+CHUNK = 20_000
+"""Transitions whose actions are recovered together."""
+NEGLIGIBLE_NOISE = 0.02
+"""Estimated noise below this is taken for none: contacts make the estimate a little too large."""
+
+
+def checked_scale(scale: Array) -> Array:
+    """(observation,) a scale that no column falls far below, so that rounding in one that never moves does not count."""
+    return np.maximum(scale, STILL * np.median(scale[scale > 0])) if (scale > 0).any() else np.ones_like(scale)
+
+
+def check_columns(demonstrations: Demonstrations, robot: Simulator, *, name: str = "demonstrations") -> None:
+    """Demonstrations must have the robot's observation columns, in its order."""
+    given, wanted = demonstrations.observation_names, robot.observation_names
+    if demonstrations.width != len(wanted):
+        raise ImitableError(
+            f"{name} have {demonstrations.width} observation columns, but the robot has {len(wanted)} ({', '.join(wanted)}); "
+            "give observations in the robot's columns"
+        )
+    if given is not None and given != wanted:
+        place = next(number for number, (mine, yours) in enumerate(zip(given, wanted, strict=True)) if mine != yours)
+        how = "the same columns in another order" if sorted(given) == sorted(wanted) else "other columns"
+        raise ImitableError(
+            f"{name} have {how}: column {place} is {given[place]!r} where the robot has {wanted[place]!r}; give them as {', '.join(wanted)}"
+        )

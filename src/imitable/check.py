@@ -1,0 +1,168 @@
+"""What `check_env` is for Gymnasium: does a robot keep the promises that scores and learners rely on?"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from imitable.arrays import Array, Booleans
+from imitable.errors import ImitableError
+from imitable.simulators.mujoco import MujocoRobot
+
+EPISODES, STEPS = 16, 60
+ROUND_TRIP = 1e-9
+"""How far observe(restore(observation)) may be from it."""
+STEP_TOLERANCE = 0.1
+"""How far a step from a restored state may end from the true one, in units of a column's own median step: solvers are iterative."""
+REJECTED = 0.05
+"""Share of the robot's own transitions that may miss that."""
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Own transitions under random actions held for a while: (transition, ...) each. Nothing ends them but a breakdown."""
+
+    states: Array
+    actions: Array
+    next_states: Array
+
+
+def check_robot(robot: MujocoRobot, observations: Array | None = None, *, seed: int = 0) -> list[str]:
+    """What is wrong with a robot, or with (N, observation) observations for it, each with its cure; empty if all is well.
+
+    Findings that begin with "warning" concern some transitions only; with any other the robot must not be used.
+    """
+    walk = own_walk(robot, rng=np.random.default_rng(seed))
+    findings = [*check_limits(robot), *check_purity(robot, walk)]
+    if len(walk.states) < EPISODES * STEPS:
+        findings.append("warning: some simulations under random actions broke down; lower the MJCF file's timestep, or the action limits")
+    if not len(walk.states):
+        return findings
+    findings += check_round_trip(robot, walk)
+    return findings if observations is None else [*findings, *check_observations(robot, observations, walk)]
+
+
+def own_walk(robot: MujocoRobot, *, rng: np.random.Generator) -> Walk:
+    """Transitions of the robot itself; termination does not end them."""
+    states, visited = robot.initial_states(EPISODES, rng), []
+    middle, strength = (robot.action_low + robot.action_high) / 2, np.linspace(0.1, 1.0, EPISODES)[:, None]  # gentle to violent
+    for at in range(STEPS):
+        if at % 5 == 0:
+            held = rng.uniform(robot.action_low, robot.action_high, (EPISODES, len(middle)))
+            held = middle + strength * (held - middle)
+        following = robot.step(states, held)
+        whole: Booleans = np.asarray(np.isfinite(following).all(axis=1))
+        visited.append((states[whole], held[whole], following[whole]))
+        states = np.where(whole[:, None], following, states)
+    return Walk(*(np.concatenate(each) for each in zip(*visited, strict=True)))
+
+
+def check_limits(robot: MujocoRobot) -> list[str]:
+    """Action limits are finite, in order, and not so wide that an exploration of them says nothing."""
+    low, high = robot.action_low, robot.action_high
+    sane: Booleans = np.asarray(np.isfinite(low) & np.isfinite(high) & (low < high))
+    found = [f"action {at} ranges from {low[at]} to {high[at]}; give it finite limits, low below high" for at in np.flatnonzero(~sane)]
+    wide = np.flatnonzero(np.asarray(np.maximum(np.abs(low), np.abs(high)) >= 1e6)).tolist()
+    return found + [f"action {at} ranges from {low[at]:g} to {high[at]:g}, wider than any motor; set its ctrlrange" for at in wide]
+
+
+def check_purity(robot: MujocoRobot, walk: Walk) -> list[str]:
+    """The same input always gives the same output, alone or in a batch, and inputs stay as they are."""
+    states, actions, wanted = walk.states[::97], walk.actions[::97], walk.next_states[::97]
+    given = states.copy(), actions.copy()
+    found = []
+    again = robot.step(states, actions)
+    if not (np.array_equal(states, given[0]) and np.array_equal(actions, given[1])):
+        found.append("step changes the arrays it is given; copy them first")
+    if not np.array_equal(again, robot.step(states, actions)):
+        found.append("step is not deterministic: the same states and actions led elsewhere; put all it depends on into the state")
+    if not np.array_equal(again, wanted):
+        found.append("step depends on what was simulated before, or beside it; put all it depends on into the state")
+    alone = np.concatenate([robot.step(states[at : at + 1], actions[at : at + 1]) for at in range(len(states))])
+    if not np.array_equal(again, alone):
+        found.append("a batch of N steps differs from N batches of one; no robot may see another")
+    return found
+
+
+def check_round_trip(robot: MujocoRobot, walk: Walk) -> list[str]:
+    """observe(restore(o)) is o, and a step from a restored state ends where the true one does; columns that fail are named."""
+    names = np.array(robot.observation_names)
+    observations, wanted = robot.observe(walk.states), robot.observe(walk.next_states)
+    restored = robot.restore(observations)
+    wrong = (np.abs(robot.observe(restored) - observations) > ROUND_TRIP * (1 + np.abs(observations))).any(axis=0)
+    if wrong.any():
+        return [f"observations do not survive restore and observe: {', '.join(names[wrong])}; pass a state_map that gets them right"]
+    found = []
+    clipped = clipped_rows(robot, observations)
+    if clipped.any():
+        hit = _at_clip(robot, observations).any(axis=0)
+        found.append(
+            f"warning: {clipped.mean():.1%} of its own random observations are clipped ({', '.join(names[hit])}); a step from such a state "
+            "cannot be restored: leave those transitions out, or record qvel unclipped and pass a state_map"
+        )
+    failing = (_misses(robot, restored, walk.actions, wanted) > STEP_TOLERANCE)[~clipped]
+    share = failing.any(axis=1).mean() if len(failing) else 0.0
+    if share > REJECTED:
+        hidden = "" if robot.inverse is None else ", ".join(robot.inverse.hidden)
+        worst = names[np.argsort(-failing.mean(axis=0), kind="stable")[:4]]
+        cure = (
+            f"the observation does not show {hidden}: add them to the observation"
+            if hidden
+            else "MuJoCo's solver ends elsewhere without its warm start: set tolerance='0' or cone='pyramidal' in the MJCF file's <option>"
+        )
+        found.append(f"warning: {share:.1%} of its own steps end elsewhere after restore, most in {', '.join(worst)}; {cure}")
+    return found
+
+
+def check_observations(robot: MujocoRobot, observations: Array, walk: Walk) -> list[str]:
+    """Observations of someone else: their width, their numbers, their ranges beside the robot's own."""
+    names, width = robot.observation_names, len(robot.observation_names)
+    if observations.ndim != 2 or observations.shape[1] != width:
+        kept = int(robot.environment_columns.max()) + 1
+        cure = "use observations[:, robot.environment_columns]" if observations.shape[-1] > width and observations.shape[-1] >= kept else ""
+        return [f"observations have shape {observations.shape}, the robot has {width} columns ({', '.join(names)}); {cure or 'send these'}"]
+    finite = np.isfinite(observations)
+    found = [
+        f"column {names[at]!r} is not finite in {int((~finite[:, at]).sum())} rows; remove them"
+        for at in np.flatnonzero(~finite.all(axis=0))
+    ]
+    good = observations[finite.all(axis=1)]
+    clipped = clipped_rows(robot, good)
+    if clipped.any():
+        found.append(f"warning: {clipped.mean():.1%} of the observations have a clipped velocity: leave their steps out")
+    wrong = (np.abs(robot.observe(robot.restore(good)) - good) > 1e-6 * (1 + np.abs(good))).any(axis=0)
+    if wrong.any():
+        found.append(f"columns {', '.join(np.array(names)[wrong])} do not survive restore and observe; do they contradict the others?")
+    for at in robot.physics.quaternions() if robot.inverse is not None else ():
+        shown = [
+            column for column, each in enumerate(robot.columns) if each.entry.field == "qpos" and at.start <= each.entry.index < at.stop
+        ]
+        lengths = np.linalg.norm(good[:, shown], axis=1)
+        if len(shown) == 4 and (np.abs(lengths - 1) > 0.2).mean() > 0.01:
+            found.append(f"the quaternion {', '.join(names[column] for column in shown)} is not of length 1; is it in that order?")
+    return found
+
+
+def clipped_rows(robot: MujocoRobot, observations: Array) -> Booleans:
+    """(N,) which observations have a column at the end of the range it is clipped to: the state behind them is not known."""
+    return np.asarray(_at_clip(robot, observations).any(axis=1))
+
+
+def _at_clip(robot: MujocoRobot, observations: Array) -> Booleans:
+    low, high = (np.array([getattr(column, side) for column in robot.columns]) for side in ("low", "high"))
+    # Only of positions and velocities, which states are made of.
+    stateful = np.array([column.entry.field in ("qpos", "qvel") for column in robot.columns])
+    return np.asarray(((observations <= low) | (observations >= high)) & stateful)
+
+
+def _misses(robot: MujocoRobot, restored: Array, actions: Array, wanted: Array) -> Array:
+    """(N, observation) how far a step from restored states ends from where it should, in units of a column's median step."""
+    reached = robot.observe(robot.step(restored, actions))
+    scale = np.median(np.abs(wanted - robot.observe(restored)), axis=0)
+    return np.asarray(np.abs(reached - wanted) / np.maximum(scale, 1e-6))
+
+
+def refuse_unsound(robot: MujocoRobot) -> None:
+    """An ImitableError with the first finding of the checks that nothing works without."""
+    walk = own_walk(robot, rng=np.random.default_rng(0))
+    for finding in (*check_limits(robot), *check_purity(robot, walk)):
+        raise ImitableError(f"robot {robot.name!r} cannot be used: {finding}")

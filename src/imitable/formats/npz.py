@@ -1,0 +1,64 @@
+"""Plain numpy archives: states, lengths and, where known, returns, sources and observation_names; nothing is ever pickled."""
+
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from imitable.arrays import Arrays
+from imitable.demonstrations import Demonstrations
+from imitable.errors import ImitableError
+from imitable.store.files import UNREADABLE, read_arrays, write_atomically
+
+EXPECTED = "expected a .npz with arrays states, lengths and optionally returns, sources and observation_names"
+
+
+def write(demonstrations: Demonstrations, path: Path | str, *, compressed: bool = True) -> None:
+    """Write all that is known of the demonstrations."""
+    buffer = BytesIO()
+    (np.savez_compressed if compressed else np.savez)(buffer, allow_pickle=False, **to_arrays(demonstrations))
+    write_atomically(Path(path), buffer.getvalue())
+
+
+def read(path: Path | str) -> Demonstrations:
+    """Read such a file; errors name it."""
+    try:
+        arrays = read_arrays(Path(path))
+    except FileNotFoundError:
+        raise ImitableError(f"{path} does not exist") from None
+    except UNREADABLE as error:
+        raise ImitableError(f"cannot read demonstrations from {path}: {error}; {EXPECTED}, none of them pickled") from error
+    try:
+        return from_arrays(arrays)
+    except ImitableError as error:
+        raise ImitableError(f"{path}: {error}") from error
+
+
+def to_arrays(demonstrations: Demonstrations) -> Arrays:
+    arrays: Arrays = {"states": demonstrations.observations, "lengths": demonstrations.lengths}
+    if np.isfinite(demonstrations.returns).any():
+        arrays["returns"] = demonstrations.returns
+    labels = {"sources": demonstrations.sources, "observation_names": demonstrations.observation_names}
+    return arrays | {name: np.array(values) for name, values in labels.items() if values is not None}
+
+
+def from_arrays(arrays: Arrays) -> Demonstrations:
+    """The demonstrations that `to_arrays` described."""
+    if missing := [name for name in ("states", "lengths") if name not in arrays]:
+        raise ImitableError(f"there is no {' and no '.join(missing)}; {EXPECTED}")
+    return Demonstrations(
+        arrays["states"],
+        arrays["lengths"],
+        arrays.get("returns"),  # type: ignore[arg-type]  # None: not known
+        sources=_labels("sources", arrays.get("sources")),
+        observation_names=_labels("observation_names", arrays.get("observation_names")),
+    )
+
+
+def _labels(name: str, labels: np.ndarray[Any, Any] | None) -> tuple[str, ...] | None:
+    if labels is None:
+        return None
+    if labels.ndim != 1:
+        raise ImitableError(f"{name} has shape {labels.shape}; it needs a flat list of names")
+    return tuple(str(label) for label in (np.char.decode(labels) if labels.dtype.kind == "S" else labels))

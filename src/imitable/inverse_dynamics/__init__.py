@@ -1,0 +1,22 @@
+"""Inverse dynamics: which action of the robot explains a transition."""
+
+from imitable.inverse_dynamics.base import NOT_SETTLED, OUT_OF_REACH, REACHED, UNTRIED, InverseDynamics, InverseDynamicsModel, Recovered
+from imitable.inverse_dynamics.learned import Learned
+from imitable.inverse_dynamics.solved import Solved, step_scale
+
+INVERSE_DYNAMICS = {"solved": Solved(), "learned": Learned()}
+"""By the name that `--inverse` takes."""
+
+__all__ = [
+    "INVERSE_DYNAMICS",
+    "NOT_SETTLED",
+    "OUT_OF_REACH",
+    "REACHED",
+    "UNTRIED",
+    "InverseDynamics",
+    "InverseDynamicsModel",
+    "Learned",
+    "Recovered",
+    "Solved",
+    "step_scale",
+]

@@ -1,0 +1,324 @@
+"""The inverse of a simulator, solved on the simulator itself: which admissible action comes nearest to a demonstrated next observation.
+
+Damped Gauss-Newton steps in the box of admissible actions, with a Jacobian by differences of the batched `step` that Broyden updates
+keep current, so that a smooth transition costs a few steps more than one Jacobian. Contacts and joint limits make the map from action
+to next observation jump. A descent that stalls therefore takes its differences anew, over other widths and of few actuators at a time:
+whether a foot touches depends on few of them, and moving all at once would undo what is already right.
+"""
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from imitable.arrays import Array, Arrays, Booleans, Generator, Integers, Progress, Snapshot, no_progress
+from imitable.errors import ImitableError, check_fields
+from imitable.inverse_dynamics.base import NOT_SETTLED, OUT_OF_REACH, REACHED, Recovered
+from imitable.rollouts import Episodes
+from imitable.simulators import Simulator
+
+MIN_RELATIVE_SCALE = 1e-3  # of the median scale: columns that move less are compared on this scale, so that rounding does not count
+IMPROVED = 0.99  # of the miss: less counts as an improvement
+LEAST_DAMPING, REJECTED_DAMPING = 1e-8, 1e-2  # of the mean squared effect of an actuator
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Solves for actions, with one set of numbers for all robots; widths and precision are in units of half an actuator's range."""
+
+    tolerance: float = 1e-3  # the largest miss that counts as reached; at least the noise of the data
+    precision: float = 3e-4  # a reached action is refined until it moves less than this,
+    exact: float = 1e-6  # or its miss is below this,
+    refinements: int = 12  # or differences have been taken so often since it was reached
+    searches: int = 100  # how often differences are taken for one transition at most
+    patience: float = 4.0  # searches in a row without improvement, at a miss of 1, that make it out of reach; more at a smaller miss
+    candidates: int = 48  # actions tried meanwhile, at least: with few actuators a search tries few
+    widths: tuple[float, ...] = (0.2, 0.02)  # of the first differences, one actuator at a time
+    fine_widths: tuple[float, ...] = (1e-2, 1e-3, 1e-4)  # of the first ones that refine
+    search_widths: tuple[float, float] = (0.1, 2.0)  # of all later ones: standard deviations, log-uniform between these
+    joint_move_probability: float = 0.1  # share of the other actuators that move along in these
+    slow: float = 0.7  # a step that leaves more than this share of the miss is slow
+    slow_steps: int = 1  # so many in a row are put up with
+    batch: int = 2048  # transitions under way at once, and simulations in one call
+
+    def __post_init__(self) -> None:
+        widths, fine, (narrow, wide) = self.widths, self.fine_widths, self.search_widths
+        check_fields(
+            self,
+            *((name, getattr(self, name) > 0, "above 0") for name in ("tolerance", "precision", "exact", "patience")),
+            *((name, getattr(self, name) >= 0, "at least 0") for name in ("refinements", "slow_steps", "candidates")),
+            *((name, getattr(self, name) >= 1, "at least 1") for name in ("searches", "batch")),
+            ("widths", min(widths, default=0.0) > 0, "one or more widths above 0"),
+            ("fine_widths", min(fine, default=0.0) > 0, "one or more widths above 0"),
+            ("search_widths", 0 < narrow <= wide, "two widths above 0, the narrower one first"),
+            ("joint_move_probability", 0 <= self.joint_move_probability <= 1, "from 0 to 1"),
+            ("slow", 0 < self.slow < 1, "between 0 and 1"),
+        )
+
+    def fit(self, own: Episodes, robot: Simulator, *, rng: Generator, progress: Progress = no_progress) -> "SolvedInverseDynamics":
+        """Nothing is fitted: own trajectories give the units in which a miss is measured."""
+        progress(1.0)
+        return SolvedInverseDynamics(self, robot, step_scale(own))
+
+    def restored(self, arrays: Snapshot, robot: Simulator) -> "SolvedInverseDynamics":
+        return SolvedInverseDynamics(self, robot, arrays["scale"])
+
+    def coarse(self, noise: float) -> "Solved":
+        """Fast, and as precise as a verdict on a window needs: to a fiftieth of a step; with noise, which nothing gets below, by few
+        searches."""
+        if noise > 0:
+            return replace(self, tolerance=max(0.02, noise / 2), refinements=0, searches=3)
+        return replace(self, tolerance=0.02, refinements=0, searches=24, patience=2.0, candidates=24)
+
+    def tolerating(self, noise: float) -> "Solved":
+        """With noise, which nothing gets below, taken for reached."""
+        return self if not noise else replace(self, tolerance=max(self.tolerance, 1.5 * noise), refinements=0)
+
+    def solve(
+        self,
+        robot: Simulator,
+        states: Array,
+        next_observations: Array,
+        *,
+        scale: Array,
+        guess: Array | None = None,
+        rng: Generator | None = None,
+    ) -> Recovered:
+        """Actions that lead from full states (N, state) nearest to next observations (N, observation).
+
+        `scale` (observation,) is the standard deviation of the robot's own one-step changes; `guess` (N, action) a first guess, by
+        default the middle of the range, from which the descent starts. All transitions search with the same
+        draws of `rng` (by default always the same), so that the answer to one does not depend on the others.
+        """
+        count, actuators = len(states), len(robot.action_low)
+        middle, half = (robot.action_high + robot.action_low) / 2, (robot.action_high - robot.action_low) / 2
+        start = np.zeros((count, actuators)) if guess is None else np.clip((guess - middle) / half, -1.0, 1.0)
+        for name, values in (("states", states), ("next_observations", next_observations), ("guess", start)):
+            if values.ndim != 2 or len(values) != count or not np.isfinite(values).all():
+                raise ImitableError(f"{name} has shape {values.shape}; {count} transitions need that many rows of finite numbers")
+        units = _checked(scale, next_observations.shape[1]) * np.sqrt(next_observations.shape[1])
+        draws = self._draws(actuators, np.random.default_rng(0) if rng is None else rng)
+        parts = []
+        for first in range(0, max(count, 1), self.batch):
+            rows = slice(first, first + self.batch)
+            problem = _Problem(robot, states[rows], next_observations[rows], units, middle, half, self.batch)
+            parts.append(_Search(self, problem, draws, start[rows]).run())
+        return Recovered(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(Recovered)))
+
+    def _draws(self, actuators: int, rng: Generator) -> Array:
+        """(search, difference, action) moves of which each has an actuator of its own, and some joint_move_probability."""
+        shape = (self.searches, actuators, actuators)
+        moving = (rng.random(shape) < self.joint_move_probability) | np.eye(actuators, dtype=bool)
+        narrow, wide = np.log(self.search_widths)
+        widths = np.exp(rng.uniform(narrow, wide, (self.searches, actuators, 1)))
+        return np.asarray(widths * rng.standard_normal(shape) * moving)
+
+
+@dataclass(frozen=True, eq=False)
+class SolvedInverseDynamics:
+    """The solver on one robot."""
+
+    solver: Solved
+    robot: Simulator
+    scale: Array
+    """(observation,) standard deviation of the robot's own one-step changes."""
+
+    def __call__(self, states: Array, next_observations: Array, *, guess: Array | None = None) -> Recovered:
+        return self.solver.solve(self.robot, states, next_observations, scale=self.scale, guess=guess)
+
+    def arrays(self) -> Arrays:
+        return {"scale": self.scale}
+
+
+def step_scale(own: Episodes) -> Array:
+    """(observation,) standard deviation of one-step changes."""
+    rows, observations = own.trajectories.transition_rows, own.trajectories.observations
+    return np.asarray((observations[rows + 1] - observations[rows]).std(axis=0))
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """What a batch of transitions asks for; actions are in units of half the range from here on."""
+
+    robot: Simulator
+    states: Array
+    wanted: Array  # (N, observation)
+    units: Array  # (observation,) such that the norm of a residual is the miss
+    middle: Array
+    half: Array
+    batch: int
+
+    def residuals(self, rows: Integers, actions: Array) -> Array:
+        """(K, observation) of actions (K, action) at these transitions; infinite where the simulation diverged."""
+        found = np.empty((len(rows), len(self.units)))
+        for first in range(0, len(rows), self.batch):
+            part = slice(first, first + self.batch)
+            moved = self.robot.step(self.states[rows[part]], self.middle + self.half * actions[part])
+            found[part] = (self.robot.observe(moved) - self.wanted[rows[part]]) / self.units
+        found[~np.isfinite(found).all(axis=1)] = np.inf
+        return found
+
+
+class _Search:
+    """A batch of transitions under way, each at its own stage; every array has one row for each."""
+
+    def __init__(self, solver: Solved, problem: _Problem, draws: Array, start: Array) -> None:
+        self.solver, self.problem, self.draws = solver, problem, draws
+        count, actuators = start.shape
+        self.steps = np.zeros(count, dtype=np.int64)
+        self.current = start.copy()  # where the descent is
+        self.residual = self.evaluate(np.arange(count), start)
+        self.miss = _norm(self.residual)
+        self.best = (self.current.copy(), self.residual.copy(), self.miss.copy())  # where the best descent has ended
+        self.jacobian = np.zeros((count, len(problem.units), actuators))
+        self.damping = np.zeros(count)
+        self.slow, self.searched, self.refined, self.stalls = np.zeros((4, count), dtype=np.int64)
+        self.reference_miss = np.full(count, np.inf)  # the miss from which an improvement counts
+        self.verdict = np.full(count, NOT_SETTLED)
+        self.patience = min(max(solver.patience, solver.candidates / actuators), solver.searches / 2)
+        self.open = np.ones(count, dtype=bool)
+
+    def run(self) -> Recovered:
+        self.close(np.flatnonzero(self.miss <= self.solver.exact), REACHED)
+        due = self.open.copy()
+        while self.open.any():
+            self.take_differences(np.flatnonzero(due))
+            rows = np.flatnonzero(self.open & np.isfinite(self.miss))
+            due = self.open & ~np.isfinite(self.miss)
+            due[rows] = self.descend(rows)
+            self.update_verdicts(np.flatnonzero(due & self.open))
+            due &= self.open
+        problem = self.problem
+        actions = np.clip(problem.middle + problem.half * self.current, problem.robot.action_low, problem.robot.action_high)
+        return Recovered(actions, self.miss, np.abs(self.current) >= 1.0 - 1e-9, self.verdict, self.growth(), self.steps)
+
+    def evaluate(self, rows: Integers, actions: Array) -> Array:
+        np.add.at(self.steps, rows, 1)
+        return self.problem.residuals(rows, actions)
+
+    def take_differences(self, rows: Integers) -> None:
+        """Renew the Jacobians: by single actuators at first and to refine what is reached; else by the moves drawn for this search,
+        the best of which starts a new descent, even from farther away than the best one has ended."""
+        solver, actuators = self.solver, self.current.shape[1]
+        searched, refined, reached = self.searched[rows], self.refined[rows], self.miss[rows] <= solver.tolerance
+        self.searched[rows] += 1
+        self.refined[rows] += reached
+        refining, early = reached & (refined < len(solver.fine_widths)), searched < len(solver.widths)
+        fine, first = np.take(solver.fine_widths, refined, mode="clip"), np.take(solver.widths, searched, mode="clip")
+        widths = np.where(refining, fine, first)
+        here = self.current[rows, None]
+        inward = np.where(here > 0, -1.0, 1.0) * np.eye(actuators)
+        moves = np.where((refining | early)[:, None, None], widths[:, None, None] * inward, self.draws[searched])
+        points = np.clip(here + moves, -1.0, 1.0)
+        transposed = self.jacobian[rows].swapaxes(1, 2)
+        residuals = self.evaluate(np.repeat(rows, actuators), points.reshape(-1, actuators)).reshape(transposed.shape)
+        misses = _norm(residuals)
+        known = (np.isfinite(misses) & np.isfinite(self.miss[rows])[:, None])[:, :, None]
+        moves = np.where(known, points - here, 0.0)
+        with np.errstate(invalid="ignore"):
+            changes = np.where(known, residuals - self.residual[rows, None], 0.0)
+        # The least change of the Jacobian that explains all differences: Broyden's update for several at once. Those of single
+        # actuators are difference quotients.
+        lengths = _norm(moves)[:, :, None] + 1e-300
+        moves, errors = moves / lengths, (changes - moves @ transposed) / lengths
+        transposed += moves.swapaxes(1, 2) @ np.linalg.solve(moves @ moves.swapaxes(1, 2) + 1e-9 * np.eye(actuators), errors)
+        self.jacobian[rows] = transposed.swapaxes(1, 2)
+        self.damping[rows], self.slow[rows] = LEAST_DAMPING, 0
+        nearest = np.arange(len(rows)), np.argmin(misses, axis=1)
+        self.accept(rows, points[nearest], residuals[nearest], force=~(reached | early))
+
+    def descend(self, rows: Integers) -> Booleans:
+        """One damped Gauss-Newton step each, and (K,) which descents have stalled."""
+        solver, before, jacobian = self.solver, self.miss[rows], self.jacobian[rows]
+        moves = box_step(jacobian, self.residual[rows], self.current[rows], damping=self.damping[rows])
+        actions = self.current[rows] + moves
+        residuals = self.evaluate(rows, actions)
+        misses, squared = _norm(residuals), np.square(moves).sum(axis=1)
+        usable = (np.isfinite(misses) & (squared > 0))[:, None]
+        with np.errstate(invalid="ignore"):
+            errors = np.where(usable, residuals - self.residual[rows] - _times(jacobian, moves), 0.0)
+        self.jacobian[rows] += errors[:, :, None] * (moves / np.where(usable, squared[:, None], 1.0))[:, None, :]
+        better = self.accept(rows, actions, residuals)
+        self.damping[rows] = np.where(better, 0.1 * self.damping[rows], 10.0 * np.maximum(self.damping[rows], REJECTED_DAMPING))
+        slow = misses > solver.slow * before
+        self.slow[rows] = np.where(slow, self.slow[rows] + 1, 0)
+        # A step that leaves a share of the miss leaves about that share of itself to go.
+        settled = ~slow & (np.abs(moves).max(axis=1) * misses <= solver.precision * before)
+        done = (self.miss[rows] <= solver.tolerance) & (settled | (solver.refinements == 0))
+        self.close(rows[done | (self.miss[rows] <= solver.exact)], REACHED)
+        return np.asarray((self.slow[rows] > solver.slow_steps) | (squared < 1e-18))
+
+    def accept(self, rows: Integers, actions: Array, residuals: Array, *, force: Booleans | bool = False) -> Booleans:
+        """Go where it is better, or force if the simulation holds there; (K,) which went."""
+        misses = _norm(residuals)
+        gone = np.asarray((misses < self.miss[rows]) | (force & np.isfinite(misses)))
+        chosen = rows[gone]
+        self.current[chosen], self.residual[chosen], self.miss[chosen] = actions[gone], residuals[gone], misses[gone]
+        return gone
+
+    def update_verdicts(self, rows: Integers) -> None:
+        """Stalled descents go back to the best one; close those that are refined enough, clear, or have been searched enough."""
+        solver, current = self.solver, (self.current, self.residual, self.miss)
+        worse = self.miss[rows] > self.best[2][rows]
+        for kept, now in zip(self.best, current, strict=True):
+            now[rows[worse]], kept[rows[~worse]] = kept[rows[worse]], now[rows[~worse]]
+        miss = self.miss[rows]
+        improved = miss < IMPROVED * self.reference_miss[rows]
+        self.reference_miss[rows] = np.where(improved, miss, self.reference_miss[rows])
+        self.stalls[rows] = np.where(improved, 0, self.stalls[rows] + 1)
+        reached, spent = miss <= solver.tolerance, self.searched[rows] >= solver.searches
+        # Of a robot's own transitions, those that take many searches are nearly there: what stays far off is out of reach sooner.
+        agreed = np.isfinite(miss) & (self.stalls[rows] * np.minimum(miss, 1.0) >= self.patience)
+        self.close(rows[reached & (spent | (self.refined[rows] >= solver.refinements))], REACHED)
+        self.close(rows[~reached & spent], NOT_SETTLED)
+        self.close(rows[~reached & agreed], OUT_OF_REACH)
+
+    def close(self, rows: Integers, verdict: int) -> None:
+        self.open[rows], self.verdict[rows] = False, verdict
+
+    def growth(self) -> Array:
+        """(N,) the largest action of the unlimited Gauss-Newton step, where that would leave less than half of the miss."""
+        growth = np.where(self.verdict == REACHED, 1.0, np.nan)
+        rows = np.flatnonzero(self.verdict == OUT_OF_REACH)
+        jacobian, residual = self.jacobian[rows], self.residual[rows]
+        moves = -_times(np.asarray(np.linalg.pinv(jacobian, rcond=1e-3), dtype=np.float64), residual)
+        helps = _norm(residual + _times(jacobian, moves)) < 0.5 * self.miss[rows]
+        growth[rows] = np.where(helps, np.abs(self.current[rows] + moves).max(axis=1, initial=1.0), np.inf)
+        return growth
+
+
+def box_step(jacobian: Array, residual: Array, here: Array, *, damping: Array) -> Array:
+    """(N, action) the moves that minimise |residual + jacobian move|^2, damped, with here + move in [-1, 1]; by block pivoting."""
+    actuators, transposed = here.shape[1], jacobian.swapaxes(1, 2)
+    normal, gradient = transposed @ jacobian, _times(transposed, residual)
+    size = np.trace(normal, axis1=1, axis2=2) / actuators + 1e-300
+    normal += (damping * size + 1e-300)[:, None, None] * np.eye(actuators)
+    low, high = -1.0 - here, 1.0 - here
+    side = np.zeros(here.shape)  # -1 and 1: held at the lower or upper limit
+    for turn in range(4 * actuators):
+        held = side != 0
+        given = np.where(held, np.where(side < 0, low, high), 0.0)
+        system = np.where(held[:, :, None] | held[:, None, :], np.eye(actuators), normal)
+        moves = np.linalg.solve(system, np.where(held, given, -gradient - _times(normal, given))[:, :, None])[:, :, 0]
+        slope = (gradient + _times(normal, moves)) * side
+        wrong = np.where(held, slope > 1e-12 * size[:, None], (moves < low - 1e-12) | (moves > high + 1e-12))
+        if not wrong.any():
+            break
+        if turn >= actuators:  # one at a time, the last first: this cannot go round in circles
+            wrong &= np.cumsum(wrong[:, ::-1], axis=1)[:, ::-1] == 1
+        side = np.where(wrong, np.where(held, 0.0, np.where(moves < low, -1.0, 1.0)), side)
+    return np.clip(moves, low, high)
+
+
+def _times(matrices: Array, vectors: Array) -> Array:
+    return np.asarray((matrices @ vectors[:, :, None])[:, :, 0])
+
+
+def _norm(vectors: Array) -> Array:
+    return np.asarray(np.sqrt(np.square(vectors).sum(axis=-1)))
+
+
+def _checked(scale: Array, columns: int) -> Array:
+    """(observation,) the scale, with no column's below a small share of the median."""
+    if scale.shape != (columns,) or not (np.isfinite(scale).all() and (scale >= 0).all() and (scale > 0).any()):
+        raise ImitableError(f"scale is {scale}; it must be {columns} finite numbers, none below 0 and not all 0")
+    return np.maximum(scale, MIN_RELATIVE_SCALE * np.median(scale[scale > 0]))

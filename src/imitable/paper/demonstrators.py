@@ -1,0 +1,123 @@
+"""Who demonstrates on a task of the paper, and the mixture of demonstrations they give."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal
+
+from imitable.arrays import Array, Generator, Progress, no_progress, part_of
+from imitable.demonstrations import Demonstrations, mix, share_counts
+from imitable.errors import ImitableError
+from imitable.networks import Policy
+from imitable.rollouts import run_episodes
+from imitable.simulators import Simulator
+
+COLLECT_VERSION = 1
+"""Raised when the demonstrations that a seed gives change: those kept before then no longer count."""
+
+OPTIMAL, SUBOPTIMAL, OTHER_DYNAMICS = SOURCES = ("optimal", "suboptimal", "other-dynamics")
+Composition = Literal["paper", "released"]
+POLICIES = Path(__file__).parent / "policies"
+
+Actor = Callable[[Array, Generator], Array]
+"""Observations (N, observation) and a generator to actions (N, action)."""
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Which share of a set each kind of demonstration makes up."""
+
+    optimal: float
+    suboptimal: float
+    other_dynamics: float
+
+    def released(self) -> "Mixture":
+        """The composition of the paper's released scripts, which swap the last two shares of the paper's text."""
+        return Mixture(self.optimal, self.other_dynamics, self.suboptimal)
+
+    def shares(self) -> dict[str, float]:
+        return {OPTIMAL: self.optimal, SUBOPTIMAL: self.suboptimal, OTHER_DYNAMICS: self.other_dynamics}
+
+
+@dataclass(frozen=True)
+class Demonstrators:
+    """Who demonstrates for a target, and in which shares."""
+
+    target: Simulator
+    other: Simulator  # the body of other dynamics
+    optimal: Actor  # on the target
+    suboptimal: Actor  # on the target
+    other_optimal: Actor  # on the other body
+    mixture: Mixture
+
+
+@dataclass(frozen=True)
+class TrainedPolicy:
+    """A policy that comes with the package: its mean actions, or sampled ones."""
+
+    name: str
+    sampled: bool = False
+
+    def __call__(self, observations: Array, rng: Generator) -> Array:
+        policy = _load_policy(self.name)
+        return policy.sample(observations, rng) if self.sampled else policy(observations)
+
+    def cache_key(self) -> str:
+        """What its actions depend on: the policy's file."""
+        return f"{sha256((POLICIES / f'{self.name}.safetensors').read_bytes()).hexdigest()} {self.sampled}"
+
+
+@cache
+def _load_policy(name: str) -> Policy:
+    return Policy.load(POLICIES / f"{name}.safetensors")
+
+
+def trained_demonstrators(task: str, target: Simulator, *, other_task: str, other: Simulator, mixture: Mixture) -> Demonstrators:
+    """Demonstrators that are all policies shipped with the package."""
+    name, other_name = task.replace("/", "-"), other_task.replace("/", "-")
+    return Demonstrators(
+        target,
+        other,
+        optimal=TrainedPolicy(f"{name}-optimal"),
+        suboptimal=TrainedPolicy(f"{name}-suboptimal", sampled=True),
+        other_optimal=TrainedPolicy(f"{other_name}-optimal"),
+        mixture=mixture,
+    )
+
+
+def collect(
+    demonstrators: Demonstrators,
+    *,
+    count: int = 1000,
+    composition: Composition = "paper",
+    rng: Generator,
+    progress: Progress = no_progress,
+) -> Demonstrations:
+    """A mixture of what they demonstrate, with its sources."""
+    if composition not in ("paper", "released"):
+        raise ImitableError(f"unknown composition {composition!r}; choose paper or released")
+    mixture = demonstrators.mixture if composition == "paper" else demonstrators.mixture.released()
+    performers = {
+        OPTIMAL: (demonstrators.target, demonstrators.optimal),
+        SUBOPTIMAL: (demonstrators.target, demonstrators.suboptimal),
+        OTHER_DYNAMICS: (demonstrators.other, demonstrators.other_optimal),
+    }
+    *streams, mixing = rng.spawn(len(performers) + 1)
+    sizes, kinds, done = share_counts(mixture.shares(), count=count), {}, 0
+    for (source, size), (simulator, actor), stream in zip(sizes.items(), performers.values(), streams, strict=True):
+        if size:
+            part = part_of(progress, done / count, (done + size) / count)
+            episodes = run_episodes(simulator, _bind(actor, stream), count=size, rng=stream, progress=part)
+            if episodes.diverged:
+                cut = f"{episodes.diverged} of {size} {source} demonstrations"
+                warnings.warn(f"{cut} are cut short where the simulation broke down", stacklevel=2)
+            kinds[source] = episodes.trajectories
+            done += size
+    return mix(kinds, shares={source: len(kind) / count for source, kind in kinds.items()}, count=count, rng=mixing)
+
+
+def _bind(actor: Actor, rng: Generator) -> Callable[[Array], Array]:
+    return lambda observations: actor(observations, rng)

@@ -1,0 +1,151 @@
+"""Run a method of the paper on one of its tasks: one cell of its table, in memory or kept in a folder as it goes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from imitable.arrays import Progress, no_progress, one_thread, part_of
+from imitable.assessment import ASSESS_VERSION, Keep, check_columns, make_anew
+from imitable.demonstrations import Demonstrations
+from imitable.errors import ImitableError
+from imitable.formats import npz
+from imitable.inverse_dynamics import INVERSE_DYNAMICS
+from imitable.learners import LEARN_VERSION, Learner
+from imitable.paper.demonstrators import COLLECT_VERSION, Composition, collect
+from imitable.paper.methods import Method
+from imitable.paper.overrides import with_overrides
+from imitable.paper.tasks import Task
+from imitable.pipeline import Record, Result, Streams, imitate
+from imitable.registry import find
+from imitable.scores import Score
+from imitable.store.cache import CannotDescribeError, describe, versions
+from imitable.store.runs import RunFolder
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A task and a method with all their numbers, ready to run with any seed."""
+
+    task: Task
+    method: Method
+    score: Score
+    learner: Learner
+
+    @classmethod
+    def of(
+        cls, task: Task, method: Method, *, learner: str | None = None, inverse: str | None = None, overrides: Sequence[str] = ()
+    ) -> "Experiment":
+        """With the learner that the method insists on, that is asked for, or that is the task's own; and numbers replaced by overrides."""
+        if learner is not None and method.learner not in (None, learner):
+            raise ImitableError(f"method {method.name} is a learner of its own, {method.learner}; leave out --learner {learner}")
+        if inverse is not None:
+            task = task.with_model(find("inverse dynamics", inverse, INVERSE_DYNAMICS, needs=("fit", "restored")))
+        chosen = task.find_learner(method.learner or learner)
+        task, chosen = with_overrides(task, chosen, overrides)
+        return cls(task, method, method.score(task), chosen)
+
+    def config(self, *, seed: int, demonstrations: Demonstrations | None = None, composition: Composition = "paper") -> dict[str, Any]:
+        """Everything a run's numbers depend on."""
+        task = self.task
+        if demonstrations is None:
+            source = {"composition": composition, "demonstrators": _described(task.demonstrators), "collect version": COLLECT_VERSION}
+        else:
+            source = {"sha256 of demonstrations": demonstrations.digest}
+        parts = {"robot": task.robot, "model": task.model, "exploration": task.exploration, "score": self.score, "learner": self.learner}
+        stages = {"assess": ASSESS_VERSION, "learn": LEARN_VERSION}
+        return {
+            "task": task.name,
+            "method": self.method.name,
+            "seed": Streams(seed).seed,  # checked
+            **source,
+            **{name: _described(part) for name, part in parts.items()},
+            "versions": {**versions(), **stages},
+        }
+
+    def run(
+        self,
+        *,
+        seed: int,
+        demonstrations: Demonstrations | None = None,
+        composition: Composition = "paper",
+        keep: Keep = make_anew,
+        record: Record | None = None,
+        progress: Progress = no_progress,
+    ) -> Result:
+        """Learn a policy for the task's robot from its own demonstrations, or from those that are given, and evaluate it."""
+        task = self.task
+        if demonstrations is None:
+            demonstrations = collected(task, seed=seed, composition=composition, keep=keep, progress=part_of(progress, 0.0, 0.1))
+        return imitate(
+            demonstrations,
+            task.robot,
+            learner=self.learner,
+            score=self.score,
+            model=task.model,
+            exploration=task.exploration,
+            seed=seed,
+            keep=keep,
+            record=record,
+            progress=part_of(progress, 0.1, 1.0),
+        )
+
+
+def _described(value: object) -> Any:
+    try:
+        return describe(value)
+    except CannotDescribeError:
+        return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def run(task: Task, method: Method, *, seed: int, learner: str | None = None) -> Result:
+    """Learn a policy for the task's robot from its imperfect demonstrations, and evaluate it: one cell of the paper's table."""
+    return Experiment.of(task, method, learner=learner).run(seed=seed)
+
+
+def run_in_folder(
+    experiment: Experiment,
+    folder: Path,
+    *,
+    seed: int,
+    demonstrations: Demonstrations | None = None,
+    composition: Composition = "paper",
+    overwrite: bool = False,
+    resume: bool = False,
+    keep: Keep = make_anew,
+    progress: Progress = no_progress,
+) -> dict[str, Any]:
+    """`Experiment.run` in a folder, and what its result.json holds; interrupted and resumed, it gives the curve of an uninterrupted run."""
+    if demonstrations is not None:
+        if composition != "paper":
+            raise ImitableError(f"composition {composition!r} mixes the task's own demonstrations; leave it out when you give others")
+        check_columns(demonstrations, experiment.task.robot)
+    record = RunFolder(folder)
+    config = experiment.config(seed=seed, demonstrations=demonstrations, composition=composition)
+    record.open(config, overwrite=overwrite, resume=resume)
+    if (finished := record.result()) is not None:
+        return finished
+    result = experiment.run(seed=seed, demonstrations=demonstrations, composition=composition, keep=keep, record=record, progress=progress)
+    return record.finish(result)
+
+
+@one_thread()
+def collected(
+    task: Task,
+    *,
+    seed: int,
+    count: int = 1000,
+    composition: Composition = "paper",
+    keep: Keep = make_anew,
+    progress: Progress = no_progress,
+) -> Demonstrations:
+    """The demonstrations of a task that this seed gives."""
+    rng = Streams(seed).collecting()
+    recipe = {"version": COLLECT_VERSION, "demonstrators": task.demonstrators, "count": count, "composition": composition, "rng": rng}
+    return npz.from_arrays(
+        keep(
+            "demonstrations",
+            recipe,
+            lambda: npz.to_arrays(collect(task.demonstrators, count=count, composition=composition, rng=rng, progress=progress)),
+        )
+    )

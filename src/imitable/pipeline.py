@@ -1,0 +1,147 @@
+"""The path of the data in one function, from demonstrations to a measured policy; every command that learns runs it."""
+
+import time
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from imitable.arrays import Array, Generator, Progress, Snapshot, no_progress, one_thread, part_of
+from imitable.assessment import Assessment, Exploration, Keep, assess, make_anew
+from imitable.demonstrations import Demonstrations
+from imitable.errors import check_fields
+from imitable.evaluation import Measurement, measure
+from imitable.inverse_dynamics import InverseDynamicsModel
+from imitable.learners import Learner
+from imitable.sampling import demonstration_weights, effective_sample_size
+from imitable.scores import Score
+from imitable.simulators import Simulator
+
+Table = dict[str, np.ndarray[Any, Any]]
+"""Columns by name, (demo,) each."""
+
+
+@dataclass(frozen=True)
+class Streams:
+    """One independent stream of randomness per stage, each startable again: a draw added to one stage cannot move another."""
+
+    seed: int
+
+    def __post_init__(self) -> None:
+        check_fields(self, ("seed", self.seed >= 0, "a whole number from 0 on"))
+
+    def collecting(self) -> Generator:
+        return self._fresh(0)
+
+    def assessing(self) -> Generator:
+        return self._fresh(1)
+
+    def learning(self) -> Generator:
+        return self._fresh(2)
+
+    def evaluating(self) -> Generator:
+        return self._fresh(3)
+
+    def _fresh(self, stage: int) -> Generator:
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(stage,)))
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of one run."""
+
+    weights: Array
+    """(demo,) or (transition,)"""
+    curve: tuple[Measurement, ...]
+    """The checkpoints that were learned in this run; a resumed one begins where it was interrupted."""
+    summary: dict[str, Any]
+    """Facts about scores and samples, for reports."""
+
+    @property
+    def mean_return(self) -> float:
+        """Of the last policy: no picking of the best one on the way."""
+        return float(self.curve[-1].returns.mean())
+
+
+class Record(Protocol):
+    """Where a run is kept as it goes."""
+
+    def snapshot(self) -> Snapshot | None:
+        """Where an interrupted run can go on; None to start at the beginning."""
+        ...
+
+    def save_scores(self, table: Table) -> None: ...
+
+    def add(self, measurement: Measurement) -> None: ...
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """A run that is kept nowhere."""
+
+    def snapshot(self) -> Snapshot | None:
+        return None
+
+    def save_scores(self, table: Table) -> None:
+        pass
+
+    def add(self, measurement: Measurement) -> None:
+        pass
+
+
+@one_thread()
+def imitate(
+    demonstrations: Demonstrations,
+    robot: Simulator,
+    *,
+    learner: Learner,
+    score: Score | None = None,
+    model: InverseDynamicsModel | None = None,
+    exploration: Exploration | None = None,
+    seed: int = 0,
+    keep: Keep = make_anew,
+    record: Record | None = None,
+    progress: Progress = no_progress,
+) -> Result:
+    """Learn a policy for the robot from imperfect demonstrations, and evaluate it on the way."""
+    streams, record, began = Streams(seed), record or InMemory(), time.perf_counter()
+    assessing = part_of(progress, 0.0, 0.3)
+    assessment = assess(demonstrations, robot, model=model, exploration=exploration, rng=streams.assessing(), keep=keep, progress=assessing)
+    weights = assessment.weights(score)
+    record.save_scores(score_table(demonstrations, assessment, score))
+    scored, curve = time.perf_counter(), []
+    checkpoints = learner(assessment, weights, rng=streams.learning(), resume=record.snapshot())
+    for measurement in measure(checkpoints, robot, rng=streams.evaluating()):
+        record.add(measurement)
+        curve.append(measurement)
+        progress(0.3 + 0.7 * measurement.checkpoint.progress)
+    seconds = {"assess": round(scored - began, 1), "learn": round(time.perf_counter() - scored, 1)}
+    return Result(weights, tuple(curve), {**facts(demonstrations, assessment, score, weights), "seconds": seconds})
+
+
+def score_table(demonstrations: Demonstrations, assessment: Assessment, score: Score | None = None) -> Table:
+    """One row per demonstration: what it is, and what the score says of it; the weight is its transitions' mean."""
+    score = assessment.default_score if score is None else score
+    weights = demonstration_weights(assessment.scored(score), demonstrations.lengths)
+    return {
+        "demonstration": np.arange(len(demonstrations)),
+        "source": np.array(demonstrations.sources or ["unknown"] * len(demonstrations)),
+        "length": demonstrations.lengths,
+        "return": demonstrations.returns,
+        **score.table(assessment),
+        "weight": weights,
+    }
+
+
+def facts(demonstrations: Demonstrations, assessment: Assessment, score: Score | None, weights: Array) -> dict[str, Any]:
+    """What the score measured, what is effectively left of the demonstrations, and whose samples they are."""
+    mean_weights = demonstration_weights(weights, demonstrations.lengths)
+    mass = mean_weights * demonstrations.lengths
+    names = sorted(set(demonstrations.sources or ()))
+    measured = getattr(assessment.default_score if score is None else score, "facts", None)
+    return {
+        "diverged": {"assessing": sum(assessment.diverged.values())},
+        **({} if measured is None else measured(assessment)),
+        "effective_demonstrations": effective_sample_size(mean_weights),
+        "share_by_source": {name: round(float(mass[demonstrations.from_source(name)].sum() / mass.sum()), 4) for name in names},
+    }

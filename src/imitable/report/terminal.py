@@ -1,0 +1,82 @@
+"""Tables and progress bars on the terminal."""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from imitable.arrays import Array, Progress
+from imitable.pipeline import Table
+
+DOUBTFUL = 0.5
+"""Of a step, beyond the noise: a robot that strays so far from its own trajectories cannot tell others' from them."""
+
+
+@contextmanager
+def progress_bar(title: str) -> Iterator[Progress]:
+    """A bar on a terminal, nothing elsewhere; gives a function that takes the fraction done."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn())
+    with Bar(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal, transient=True) as bar:
+        job = bar.add_task(title, total=1.0)
+        yield lambda fraction: bar.update(job, completed=fraction)
+
+
+def print_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
+    for row in [header, tuple("-" * width for width in widths), *rows]:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def print_scores(table: Table) -> None:
+    """A line per source: how many, how many feasible, and their share of the samples."""
+    mass, rows = table["weight"] * table["length"], []
+    for source in np.unique(table["source"]):
+        mine = table["source"] == source
+        rows.append(
+            (
+                str(source),
+                str(mine.sum()),
+                _mean(table["return"][mine], ".1f"),
+                f"{(table['feasibility'][mine] > 0).mean():.0%}",
+                _mean(table["optimality"][mine], ".2f") if "optimality" in table else "-",
+                f"{mass[mine].sum() / mass.sum():.1%}" if mass.any() else "-",
+            )
+        )
+    print_table(("source", "demonstrations", "mean return", "feasible", "mean optimality", "share of the samples"), rows)
+
+
+def _mean(values: Array, style: str) -> str:
+    """The mean of what is known."""
+    known = values[~np.isnan(values)]
+    return f"{known.mean():{style}}" if len(known) else "-"
+
+
+def print_facts(facts: Mapping[str, Any]) -> None:
+    """What a verdict rests on, and a warning where it means little."""
+    d_min, d_max = facts["tolerance"]
+    if "window" in facts:
+        print(
+            f"windows of {facts['window']} steps; the robot follows its own within {d_min:.2g} of a step (rejecting "
+            f"{facts['realised_false_reject_rate']:.1%} of unseen ones, {facts['false_reject_rate']:.0%} stated), and nothing beyond "
+            f"{d_max:.2g} counts; noise of the data: {facts['noise']:.2g} of a step"
+        )
+        if d_min > DOUBTFUL + 2 * facts["noise"]:
+            print(
+                f"warning: the robot strays by {d_min:.2g} of a step from its own trajectories, so these verdicts mean little",
+                file=sys.stderr,
+            )
+    if facts.get("alone"):
+        print(f"{facts['alone']} demonstrations have no feasible neighbour to be compared with: their optimality is not known")
+
+
+def print_divergence(counts: Mapping[str, int]) -> None:
+    """Simulations that broke down were ended and counted; say so."""
+    if any(counts.values()):
+        where = ", ".join(f"{count} while {stage}" for stage, count in counts.items() if count)
+        print(f"note: simulations diverged and were ended: {where}", file=sys.stderr)

@@ -1,0 +1,174 @@
+"""Stepping a batch of agents under a policy: fixed-length rollouts, whole episodes, and random exploration."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from imitable.arrays import Array, Booleans, Generator, Integers, Progress, no_progress
+from imitable.demonstrations import Demonstrations
+from imitable.simulators import Simulator, advance, reward_of
+
+Reward = Callable[[Array, Array, Array], Array]
+"""States, actions and next states to rewards (N,)."""
+
+
+@dataclass(frozen=True)
+class RolloutState:
+    """Agents between two rollouts, each somewhere in its episode."""
+
+    states: Array
+    """(agent, state)"""
+    steps_left: Integers
+    """(agent,) steps until the episode is truncated; 0: it starts a new one at the next step."""
+
+    @classmethod
+    def fresh(cls, simulator: Simulator, agents: int, rng: Generator) -> "RolloutState":
+        """All at the start of their episodes."""
+        return cls(simulator.initial_states(agents, rng), np.full(agents, simulator.horizon))
+
+    @classmethod
+    def staggered(cls, simulator: Simulator, agents: int, rng: Generator) -> "RolloutState":
+        """At new starts, with evenly spread time limits, so that every later rollout sees all parts of an episode."""
+        return cls(simulator.initial_states(agents, rng), simulator.horizon - np.arange(agents) * simulator.horizon // agents)
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """What a batch of agents saw and did, time first; an agent whose episode ends starts a new one, so no cell is empty."""
+
+    observations: Array
+    """(time, agent, observation)"""
+    next_observations: Array
+    """(time, agent, observation) where the action led, before any reset."""
+    actions: Array
+    """(time, agent, action) as drawn, before the simulator clips them."""
+    terminated: Booleans
+    """(time, agent) the episode ended here; a time limit is not an end."""
+    truncated: Booleans
+    """(time, agent) the episode had no end here, but what follows is not recorded: a time limit, or the rollout is full."""
+    diverged: int
+    """How many of these endings were simulations that broke down; such an agent stays where it was for its last step."""
+    rewards: Array
+    """(time, agent) of the reward function that was asked for, 0 for a step that broke down; empty if none was."""
+    state: RolloutState
+    """The agents as they are now."""
+
+    @property
+    def steps(self) -> int:
+        return self.terminated.size
+
+    def transitions(self) -> tuple[Array, Array]:
+        """Observations and next observations, (time * agent, observation) each."""
+        width = self.observations.shape[-1]
+        return self.observations.reshape(-1, width), self.next_observations.reshape(-1, width)
+
+
+def collect_rollout(
+    simulator: Simulator, act: Callable[[Array], Array], *, state: RolloutState, steps: int, rng: Generator, reward: Reward | None = None
+) -> Rollout:
+    """`steps` of all agents in lock-step, from where they are, under the policy `act`."""
+    states, steps_left, agents = state.states.copy(), state.steps_left.copy(), len(state.steps_left)
+    observed = simulator.observe(states)
+    observations, next_observations = np.empty((2, steps, *observed.shape))
+    taken = np.empty((steps, agents, len(simulator.action_low)))
+    terminated, truncated = np.zeros((2, steps, agents), dtype=bool)
+    rewards, diverged = np.empty((steps, agents) if reward else 0), 0
+    for time in range(steps):
+        resetting = steps_left == 0
+        if resetting.any():
+            states[resetting], steps_left[resetting] = simulator.initial_states(int(resetting.sum()), rng), simulator.horizon
+            observed = simulator.observe(states)
+        actions = act(observed)
+        before = states
+        states, broken = advance(simulator, before, actions)
+        observations[time], taken[time] = observed, actions
+        observed = next_observations[time] = simulator.observe(states)
+        ended = terminated[time] = simulator.terminated(states) | broken
+        diverged += int(broken.sum())
+        if reward:
+            rewards[time] = np.where(broken, 0.0, reward(before, actions, states))
+        steps_left -= 1
+        truncated[time] = (steps_left == 0) & ~ended
+        steps_left[ended] = 0
+    truncated[-1] = ~terminated[-1]
+    end = RolloutState(states, steps_left)
+    return Rollout(observations, next_observations, taken, terminated, truncated, diverged, rewards, end)
+
+
+def agents_for(batch_size: int, simulator: Simulator) -> int:
+    """How many agents make about `batch_size` steps in one episode's length."""
+    return max(1, round(batch_size / simulator.horizon))
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """Whole episodes of one agent, with the actions that made them."""
+
+    trajectories: Demonstrations
+    actions: Array
+    """(transition, action) in the order of `trajectories.transition_rows`."""
+    diverged: int
+    """How many ended because the simulation broke down."""
+
+
+def run_episodes(
+    simulator: Simulator, act: Callable[[Array], Array], *, count: int, rng: Generator, progress: Progress = no_progress
+) -> Episodes:
+    """`count` whole episodes under the policy `act`, each until it terminates or reaches the horizon."""
+    states = simulator.initial_states(count, rng)
+    observed = simulator.observe(states)
+    observations, actions = [observed], []
+    lengths, returns = np.full(count, simulator.horizon), np.zeros(count)
+    alive, diverged = np.arange(count), 0
+    for time in range(simulator.horizon):
+        taken = np.clip(act(observed), simulator.action_low, simulator.action_high)  # of all, so that `act` may tell them apart
+        next_states, broken = advance(simulator, states, taken[alive])
+        returns[alive] += np.where(broken, 0.0, reward_of(simulator, states, taken[alive], next_states))
+        observed = observed.copy()
+        observed[alive] = simulator.observe(next_states)
+        observations.append(observed)
+        actions.append(taken)
+        diverged += int(broken.sum())
+        ending = simulator.terminated(next_states) | broken
+        lengths[alive[ending]] = time + 1
+        lengths[alive[broken]] = max(1, time)  # without the step that broke it, unless there is no other
+        states, alive = next_states[~ending], alive[~ending]
+        progress((time + 1) / simulator.horizon)
+        if not len(alive):
+            break
+    seen, done = np.stack(observations, axis=1), np.stack(actions, axis=1)
+    inside = np.arange(seen.shape[1]) <= lengths[:, None]
+    trajectories = Demonstrations(seen[inside], lengths, returns, observation_names=simulator.observation_names)
+    return Episodes(trajectories, done[np.arange(done.shape[1]) < lengths[:, None]], diverged)
+
+
+def explore(simulator: Simulator, *, count: int, rng: Generator, min_action_scale: float = 1.0) -> Episodes:
+    """`count` episodes of random actions."""
+    act = random_actions(simulator, count, rng=rng, longest_hold=simulator.horizon // 5, min_action_scale=min_action_scale)
+    return run_episodes(simulator, lambda _: act(), count=count, rng=rng)
+
+
+def random_actions(
+    simulator: Simulator, count: int, *, rng: Generator, longest_hold: int, min_action_scale: float = 0.0
+) -> Callable[[], Array]:
+    """A function that gives the next uniformly random actions of `count` robots, held for one step by half of them and longer by the rest.
+
+    Actions drawn anew at each step average out; held ones reach the sustained turns and speeds that demonstrations show. Every robot
+    keeps to its own fraction of the action range, `min_action_scale` or more.
+    """
+    scale = 1.0 if min_action_scale == 1 else rng.uniform(min_action_scale, 1.0, (count, 1))
+    middle = (simulator.action_high + simulator.action_low) / 2
+    hold = np.where(np.arange(count) % 2 == 0, 1, rng.integers(2, max(3, longest_hold), count))
+    held = np.zeros((count, len(simulator.action_low)))
+    clock = 0
+
+    def act() -> Array:
+        nonlocal clock
+        fresh = middle + scale * (rng.uniform(simulator.action_low, simulator.action_high, held.shape) - middle)
+        renewed = (clock % hold == 0)[:, None]
+        held[:] = np.where(renewed, fresh, held)
+        clock += 1
+        return held.copy()
+
+    return act

@@ -1,0 +1,1 @@
+"""All that touches the disk: whole files or none, the cache, and run folders."""

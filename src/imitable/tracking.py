@@ -1,0 +1,322 @@
+"""How well the robot follows short windows of demonstrations, and of its own trajectories: what it is put back on, and for how long.
+
+Over a window of one step a body of other dynamics can often follow by chance, and noise hides the rest; over a whole demonstration an
+underactuated robot loses even its own gait. A window is as long as the robot can follow its own trajectories, and as the budget of
+simulated steps allows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from imitable.arrays import Array, Booleans, Generator, Integers, Progress, no_progress
+from imitable.demonstrations import Demonstrations
+from imitable.inverse_dynamics import NOT_SETTLED, InverseDynamics
+from imitable.replay import replay
+from imitable.rollouts import Episodes, random_actions
+from imitable.simulators import Simulator, advance
+
+FOLLOWED = 0.05
+"""A mean distance up to which a window counts as followed, in units of the robot's own one-step changes."""
+HOPELESS = 1.0
+"""A distance, beyond the noise, after which following a window is given up: it is far from any that counts as followed."""
+
+
+LENGTHS, NOISY_LENGTHS = (1, 2, 5, 10), (1, 2, 5, 10, 20)
+"""Steps of a window, the longest that is possible being chosen."""
+FOLLOWABLE = 0.9
+"""Share of the robot's own windows that it must follow for a length to be possible."""
+FEWEST, NOISY_FEWEST = 3, 8
+"""Windows of each demonstration at first; twice as many where they disagree. More with noise, which their mean evens out."""
+OWN_WINDOWS = 64
+MOVING = 0.1
+"""Standard deviation of the change, in units of the scale, above which a column is one that the robot moves."""
+EXPLAINED = 0.1
+"""Of a step: a column that the regression misses by more in the robot's own clean trajectories says nothing about noise."""
+TRIES = 20
+"""Starts drawn for a window, to find one at an observation that determines the state."""
+STEPS_PER_DEMONSTRATION = 700
+"""Simulated steps that following the first windows of a demonstration may take."""
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Windows that the robot tried to follow."""
+
+    demo: Integers
+    """(window,) the demonstration each is from."""
+    start: Integers
+    """(window,) the step at which it begins."""
+    distances: Array
+    """(window,) mean over its steps of the root mean square distance, in units of the robot's own one-step changes."""
+    worst_column: Integers
+    """(window,) the observation column that was missed most."""
+    limiting_actuator: Integers
+    """(window,) the actuator that was at a limit most often; -1: none was."""
+    growth: Array
+    """(window,) by what factor the action limits would have to grow, at its worst step."""
+    settled: Booleans
+    """(window,) False where it was lost, though not by far, at a step whose action was not settled: that says little about the robot."""
+
+    def __len__(self) -> int:
+        return len(self.demo)
+
+
+def join_windows(parts: Sequence[Windows]) -> Windows:
+    return Windows(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(Windows)))
+
+
+def draw_windows(demonstrations: Demonstrations, demos: Integers, length: int, *, robot: Simulator, rng: Generator) -> Integers:
+    """(N,) a random start of a window of this length in each of these demonstrations; 0 in shorter ones.
+
+    It is, if possible, at an observation that determines the robot's state, which one with a clipped velocity does not.
+    """
+    room = np.maximum(demonstrations.lengths[demos] - length, 0) + 1
+    drawn = (rng.random((TRIES, len(demos))) * room).astype(np.int64)
+    if not hasattr(robot, "restorable"):
+        return np.asarray(drawn[0])
+    rows = demonstrations.starts[demos] + drawn
+    good = robot.restorable(demonstrations.observations[rows.ravel()]).reshape(rows.shape)
+    return np.asarray(drawn[good.argmax(axis=0), np.arange(len(demos))])
+
+
+def follow_windows(
+    demonstrations: Demonstrations,
+    demos: Integers,
+    starts: Integers,
+    length: int,
+    *,
+    robot: Simulator,
+    inverse_dynamics: InverseDynamics,
+    scale: Array,
+    hopeless: float = HOPELESS,
+    lost_beyond: float = FOLLOWED,
+    progress: Progress = no_progress,
+) -> tuple[Windows, int]:
+    """Restore the robot to the beginning of each window and let it chase what follows; and the simulated steps that this took."""
+    lengths = np.minimum(demonstrations.lengths[demos], length)
+    rows = demonstrations.starts[demos] + starts
+    count, width = len(demos), demonstrations.width
+    states = robot.restore(demonstrations.observations[rows])
+    guess, steps = np.zeros((count, len(robot.action_low))) + (robot.action_low + robot.action_high) / 2, 0
+    total, by_column, worst = np.zeros(count), np.zeros((count, width)), np.zeros(count)
+    limits, growth = np.zeros((count, len(robot.action_low))), np.ones(count)
+    chasing, settled = np.ones((2, count), dtype=bool)
+    for time in range(int(lengths.max(initial=0))):
+        chasing &= time < lengths
+        active = np.flatnonzero(chasing)
+        if not len(active):
+            break
+        wanted = demonstrations.observations[rows[active] + time + 1]
+        found = inverse_dynamics(states[active], wanted, guess=guess[active])
+        states[active], broken = advance(robot, states[active], found.actions)
+        guess[active], steps = found.actions, steps + int(found.steps.sum()) + len(active)
+        gaps = np.square((robot.observe(states[active]) - wanted) / scale)
+        gaps[broken] = np.inf
+        distances = np.sqrt(gaps.mean(axis=1))
+        total[active] += distances
+        by_column[active] += np.where(np.isfinite(gaps), gaps, 1e12)
+        limits[active] += found.at_limit * distances[:, None].clip(max=1e6)
+        growth[active] = np.where(distances > worst[active], found.growth, growth[active])
+        lost_now = (distances > lost_beyond) & (worst[active] <= lost_beyond)
+        settled[active] &= ~(lost_now & (found.verdict == NOT_SETTLED) & (distances < HOPELESS / 2))
+        worst[active] = np.maximum(worst[active], distances)
+        lost = active[distances > hopeless]
+        total[lost] += distances[distances > hopeless].clip(max=1e300) * (lengths[lost] - time - 1)  # it would stay at least as far behind
+        chasing[lost] = False
+        progress((time + 1) / lengths.max())
+    limiting = np.where(limits.any(axis=1), limits.argmax(axis=1), -1)
+    return Windows(demos, starts, total / lengths, by_column.argmax(axis=1), limiting, growth, settled), steps
+
+
+def own_windows(robot: Simulator, states: Array, length: int, *, rng: Generator) -> Episodes:
+    """What the robot itself does from these states (N, state) under random actions, for `length` steps; terminations do not end it."""
+    act = random_actions(robot, len(states), rng=rng, longest_hold=length)
+    observations, actions = [robot.observe(states)], []
+    broken = np.zeros(len(states), dtype=bool)
+    for _ in range(length):
+        actions.append(act())
+        states, diverged = advance(robot, states, actions[-1])
+        broken |= diverged
+        observations.append(robot.observe(states))
+    whole = ~broken
+    seen, done = np.stack(observations, axis=1)[whole], np.stack(actions, axis=1)[whole]
+    trajectories = Demonstrations(seen.reshape(-1, seen.shape[2]), np.full(len(seen), length))
+    return Episodes(trajectories, done.reshape(-1, done.shape[2]), int(broken.sum()))
+
+
+def hides_state(own: Episodes, robot: Simulator, scale: Array) -> bool:
+    """Whether steps depend on more than observations show: from restored states the robot's own actions do not lead where they led."""
+    rows, observations = own.trajectories.transition_rows, own.trajectories.observations
+    reached = robot.observe(robot.step(robot.restore(observations[rows]), own.actions))
+    misses = np.sqrt(np.square((reached - observations[rows + 1]) / scale).mean(axis=1))
+    return bool((misses > FOLLOWED).mean() > 0.25)
+
+
+def noise_level(own: Episodes, demonstrations: Demonstrations, scale: Array) -> float:
+    """The standard deviation of noise on the demonstrations' observations, in units of the robot's own one-step changes.
+
+    In clean trajectories of whatever body some columns follow from others, such as the change of a position from velocities. Each
+    column's change is regressed on all else over the robot's own trajectories; what the demonstrations leave unexplained beyond that,
+    in the column that is explained best, is noise.
+    """
+    before, after = (_pairs(own.trajectories, scale), _pairs(demonstrations, scale))
+    moving = np.flatnonzero(before[1].std(axis=0) > MOVING)
+    levels = (_column_noise(before, after, int(column)) for column in moving)
+    return min((level for level in levels if np.isfinite(level)), default=0.0)
+
+
+def _pairs(trajectories: Demonstrations, scale: Array, most: int = 20_000) -> tuple[Array, Array]:
+    """Scaled observations and changes of up to `most` transitions, evenly spread."""
+    rows = trajectories.transition_rows
+    rows = rows[:: max(1, len(rows) // most)]
+    observations = trajectories.observations[rows] / scale
+    return observations, trajectories.observations[rows + 1] / scale - observations
+
+
+def _column_noise(own: tuple[Array, Array], shown: tuple[Array, Array], column: int) -> float:
+    def regressors(pairs: tuple[Array, Array]) -> Array:
+        observations, changes = pairs
+        return np.concatenate([observations, np.delete(changes, column, axis=1), np.ones((len(changes), 1))], axis=1)
+
+    width, features = own[0].shape[1], regressors(own)
+    ridge = 1e-6 * len(features) * np.eye(features.shape[1])
+    slopes = np.linalg.solve(features.T @ features + ridge, features.T @ own[1][:, column])
+    unexplained = [1.4826 * float(np.median(np.abs(pairs[1][:, column] - regressors(pairs) @ slopes))) for pairs in (own, shown)]
+    if unexplained[0] > EXPLAINED:
+        return np.inf
+    if unexplained[1] < 2 * unexplained[0]:  # no more than what the regression misses of clean data elsewhere, such as of a sine
+        return 0.0
+    of_change = -np.insert(slopes[width:-1], column, -1.0)  # this column's change less what the others' changes say
+    amplification = float(np.sqrt(np.square(of_change + slopes[:width]).sum() + np.square(of_change).sum()))
+    return float(np.sqrt(max(unexplained[1] ** 2 - unexplained[0] ** 2, 0.0))) / amplification
+
+
+def noisy(trajectories: Demonstrations, level: float, scale: Array, rng: Generator) -> Demonstrations:
+    """With noise of this level on every column."""
+    if not level:
+        return trajectories
+    noise = level * scale * rng.standard_normal(trajectories.observations.shape)
+    return Demonstrations(trajectories.observations + noise, trajectories.lengths, trajectories.returns)
+
+
+def conformal_quantile(values: Array, rate: float) -> float:
+    """The value that a new one of the same kind exceeds with at most probability `rate`; infinite if there are too few values."""
+    rank = int(np.ceil((len(values) + 1) * (1 - rate)))
+    return float(np.sort(values)[rank - 1]) if rank <= len(values) else np.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Tracked:
+    """Windows of the demonstrations and of the robot's own trajectories, all followed alike."""
+
+    shown: Windows
+    own: Windows
+    """Numbered by groups of as many windows as a demonstration has at first."""
+    length: int
+    """Steps of a window."""
+    noise: float
+    """Standard deviation on the demonstrations' observations, in units of the robot's own one-step changes."""
+    steps_per_transition: float
+    """Simulated steps that following one step took, on own windows."""
+
+
+def track(
+    demonstrations: Demonstrations,
+    robot: Simulator,
+    inverse_dynamics: InverseDynamics,
+    own: Episodes,
+    *,
+    scale: Array,
+    noise: float,
+    rng: Generator,
+    progress: Progress = no_progress,
+) -> Tracked:
+    """Follow a few windows of every demonstration, and more where they disagree, beside windows of the robot's own."""
+    choosing, drawing, perturbing = rng.spawn(3)
+    chase = {
+        "robot": robot,
+        "inverse_dynamics": inverse_dynamics,
+        "scale": scale,
+        "hopeless": HOPELESS + 3 * noise,
+        "lost_beyond": np.inf if noise else FOLLOWED,
+    }
+
+    def follow(given: Demonstrations, demos: Integers, length: int, **more: Progress) -> tuple[Windows, int]:
+        return follow_windows(given, demos, draw_windows(given, demos, length, robot=robot, rng=drawing), length, **chase, **more)  # type: ignore[arg-type]
+
+    observed = noisy(own.trajectories, noise, scale, perturbing)
+    lengths, fewest = (NOISY_LENGTHS, NOISY_FEWEST) if noise else (LENGTHS, FEWEST)
+    length, cost, ours = 0, 0.0, None
+    for longer in lengths:
+        too_long = longer > min(demonstrations.lengths.max(), observed.lengths.max())
+        if ours is not None and (too_long or fewest * longer * cost > (1 + 3 * bool(noise)) * STEPS_PER_DEMONSTRATION):
+            break
+        windows, steps = follow(observed, np.arange(OWN_WINDOWS) % len(observed), longer)
+        if ours is not None and np.quantile(windows.distances, FOLLOWABLE) > 0.5 * HOPELESS + 2 * noise:
+            break
+        length, cost, ours = longer, steps / (longer * len(windows)), windows
+    assert ours is not None
+    progress(0.1)
+    starts = robot.restore(
+        demonstrations.observations[choosing.choice(demonstrations.transition_rows, (3 + 3 * bool(noise)) * OWN_WINDOWS)]
+    )
+    task_like = noisy(own_windows(robot, starts, length, rng=choosing).trajectories, noise, scale, perturbing)
+    others, _ = follow(task_like, np.arange(len(task_like)), length)
+    mine = join_windows([ours, others])
+    groups = np.arange(len(mine)) // fewest
+    mine = replace(mine, demo=groups)
+    progress(0.3)
+
+    everyone = np.arange(len(demonstrations))
+    shown, _ = follow(demonstrations, np.tile(everyone, fewest), length, progress=lambda fraction: progress(0.3 + 0.5 * fraction))
+    near = conformal_quantile(mine.distances, 0.05)
+    followed = np.bincount(shown.demo, shown.distances <= max(near, FOLLOWED), len(demonstrations))
+    unclear = np.flatnonzero((followed > 0) & (followed < fewest) & (demonstrations.lengths > length))
+    if len(unclear) and not noise:
+        more, _ = follow(demonstrations, np.tile(unclear, fewest), length)
+        shown = join_windows([shown, more])
+    progress(1.0)
+    return Tracked(shown, mine, length, noise, cost)
+
+
+def replay_windows(
+    demonstrations: Demonstrations,
+    robot: Simulator,
+    inverse_dynamics: InverseDynamics,
+    own: Episodes,
+    *,
+    scale: Array,
+    noise: float,
+    rng: Generator,
+    progress: Progress = no_progress,
+) -> Tracked:
+    """`track` for a robot whose observations hide some of its state, which must be carried along: all windows, one after the other."""
+    length = 5
+
+    def cut(given: Demonstrations, **more: Progress) -> Windows:
+        made = replay(given, robot, inverse_dynamics, window=length, **more)  # type: ignore[arg-type]
+        gaps = np.abs((made.observations - given.observations) / scale)[given.transition_rows + 1]
+        since_start = np.arange(len(gaps)) - np.repeat(np.cumsum(given.lengths) - given.lengths, given.lengths)
+        first = np.flatnonzero(since_start % length == 0)
+        sizes = np.diff(np.append(first, len(gaps)))
+        distances = np.add.reduceat(np.sqrt(np.square(gaps).mean(axis=1)), first) / sizes
+        demo = np.repeat(np.arange(len(given)), given.lengths)[first]
+        distances = np.where(made.diverged[demo], np.inf, distances)
+        middle = (robot.action_low + robot.action_high) / 2
+        limits = np.add.reduceat((np.abs(made.actions - middle) >= 0.999 * (robot.action_high - middle)).astype(float), first)
+        limiting = np.where(limits.any(axis=1), limits.argmax(axis=1), -1)
+        return Windows(
+            demo,
+            since_start[first],
+            distances,
+            np.add.reduceat(gaps, first).argmax(axis=1),
+            limiting,
+            np.ones(len(first)),
+            np.ones(len(first), dtype=bool),
+        )
+
+    mine = cut(noisy(own.trajectories, noise, scale, rng))
+    progress(0.2)
+    return Tracked(cut(demonstrations, progress=lambda fraction: progress(0.2 + 0.8 * fraction)), mine, length, noise, 1.0)

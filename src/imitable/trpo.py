@@ -1,0 +1,288 @@
+"""Trust-region policy optimization (Schulman et al., 2015) with generalized advantage estimation, for any reward function."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from imitable.arrays import Array, Arrays, Float32, Generator, Snapshot, generator_state, restore_generator
+from imitable.errors import check_fields, layer_sizes
+from imitable.networks import Adam, Mlp, Policy, input_scaling
+from imitable.rollouts import Reward, Rollout, RolloutState, agents_for, collect_rollout
+from imitable.simulators import Simulator
+
+
+def generalized_advantages(
+    rewards: Array, values: Array, next_values: Array, rollout: Rollout, *, gamma: float, gae_lambda: float
+) -> Array:
+    """(time, agent) GAE; a time limit bootstraps from the value of where it cut."""
+    deltas = rewards + gamma * np.where(rollout.terminated, 0.0, next_values) - values
+    episode_ends = rollout.terminated | rollout.truncated
+    advantages = np.empty_like(rewards)
+    next_advantages = np.zeros(rewards.shape[1])
+    for time in reversed(range(len(rewards))):
+        next_advantages = np.where(episode_ends[time], 0.0, next_advantages)  # what follows belongs to another episode
+        next_advantages = advantages[time] = deltas[time] + gamma * gae_lambda * next_advantages
+    return advantages
+
+
+@dataclass(frozen=True)
+class TrainingBatch:
+    """A rollout as an update sees it: every step of every agent in one row."""
+
+    inputs: Float32
+    """(row, observation) scaled for the policy."""
+    actions: Float32
+    """(row, action)"""
+    advantages: Float32
+    """(row,) standardized."""
+    value_targets: Float32
+    """(row, 1) lambda-returns."""
+
+
+def training_batch(
+    rollout: Rollout,
+    rewards: Array,
+    policy: Policy,
+    value_network: Mlp,
+    value_parameters: Float32,
+    *,
+    gamma: float,
+    gae_lambda: float,
+) -> TrainingBatch:
+    """Advantages and value targets of the (time, agent) rewards, by the value function."""
+    inputs = policy.inputs(rollout.observations.reshape(-1, policy.network.layer_sizes[0]))
+    values = value_network.forward(value_parameters, inputs)[-1].reshape(rewards.shape).astype(np.float64)
+    next_values = np.zeros(rewards.shape)
+    next_values[:-1] = values[1:]
+    bootstrap_inputs = policy.inputs(rollout.next_observations[rollout.truncated])
+    next_values[rollout.truncated] = value_network.forward(value_parameters, bootstrap_inputs)[-1][:, 0]
+    advantages = generalized_advantages(rewards, values, next_values, rollout, gamma=gamma, gae_lambda=gae_lambda)
+    standardized = ((advantages - advantages.mean()) / (advantages.std() + 1e-8)).reshape(-1).astype(np.float32)
+    actions = rollout.actions.reshape(len(inputs), -1).astype(np.float32)
+    return TrainingBatch(inputs, actions, standardized, (advantages + values).reshape(-1, 1).astype(np.float32))
+
+
+@dataclass(frozen=True)
+class Agent:
+    """Policy, value function and its optimizer between two updates: everything that must survive an interruption."""
+
+    policy: Policy
+    value_parameters: Float32
+    """(value network's size,)"""
+    value_optimizer: Adam
+    rollout_state: RolloutState | None = None
+    """Where the next rollout goes on; None where every rollout is whole episodes."""
+
+    def arrays(self) -> Arrays:
+        """Everything about it, for a snapshot."""
+        policy, state = self.policy, self.rollout_state
+        policy_arrays = {"policy": policy.parameters, "log_std": policy.log_std, "center": policy.center, "scale": policy.scale}
+        rollout_arrays = {} if state is None else {"rollout states": state.states, "rollout steps_left": state.steps_left}
+        return {**policy_arrays, **rollout_arrays, "value": self.value_parameters, **self.value_optimizer.arrays("value")}
+
+    def restored(self, snapshot: Snapshot) -> "Agent":
+        """The agent that `arrays` described, on the networks of this one."""
+        policy = replace(
+            self.policy,
+            parameters=snapshot["policy"],
+            log_std=snapshot["log_std"],
+            center=snapshot["center"],
+            scale=snapshot["scale"],
+        )
+        going_on = "rollout states" in snapshot
+        state = RolloutState(snapshot["rollout states"], snapshot["rollout steps_left"]) if going_on else None
+        return Agent(policy, snapshot["value"], self.value_optimizer.restored("value", snapshot), state)
+
+
+def rollout_episodes(simulator: Simulator, policy: Policy, *, batch_size: int, rng: Generator, reward: Reward | None = None) -> Rollout:
+    """As many agents as make about `batch_size` steps in one episode's length, all from new starts."""
+    state = RolloutState.fresh(simulator, agents_for(batch_size, simulator), rng)
+    return collect_rollout(simulator, lambda seen: policy.sample(seen, rng), state=state, steps=simulator.horizon, rng=rng, reward=reward)
+
+
+@dataclass(frozen=True)
+class Trpo:
+    """Hyper-parameters of TRPO; defaults as in the paper's released code but for docs/method.md's departures."""
+
+    batch_size: int = 5000  # environment steps per update
+    n_envs: int = 0
+    """How many agents step at once, each going on in the next rollout where it was; 0: as many as make the batch in whole episodes, all
+    from new starts, as released."""
+    gamma: float = 0.995
+    gae_lambda: float = 0.97
+    max_kl: float = 0.01  # per update
+    cg_damping: float = 0.1
+    cg_iterations: int = 10
+    fisher_fraction: float = 0.2  # of the samples, for speed
+    value_learning_rate: float = 3e-4  # Adam
+    value_minibatches: int = 30
+    value_epochs: int = 1
+    hidden_sizes: tuple[int, ...] = (100, 100)
+    initial_std: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_fields(
+            self,
+            ("batch_size", self.batch_size >= 1, "at least 1"),
+            ("n_envs", self.n_envs >= 0, "at least 0"),
+            ("gamma", 0 < self.gamma <= 1, "in (0, 1]"),
+            ("gae_lambda", 0 <= self.gae_lambda <= 1, "in [0, 1]"),
+            ("max_kl", self.max_kl > 0, "above 0"),
+            ("cg_damping", self.cg_damping >= 0, "at least 0"),
+            ("cg_iterations", self.cg_iterations >= 1, "at least 1"),
+            ("fisher_fraction", 0 < self.fisher_fraction <= 1, "in (0, 1]"),
+            ("value_learning_rate", self.value_learning_rate > 0, "above 0"),
+            ("value_minibatches", self.value_minibatches >= 1, "at least 1"),
+            ("value_epochs", self.value_epochs >= 1, "at least 1"),
+            ("initial_std", self.initial_std > 0, "above 0"),
+            layer_sizes("hidden_sizes", self.hidden_sizes),
+        )
+
+    def value_network(self, inputs: int) -> Mlp:
+        return Mlp((inputs, *self.hidden_sizes, 1))
+
+    def initial_agent(self, simulator: Simulator, *, center: Array, scale: Array, rng: Generator) -> Agent:
+        """An untrained agent that sees observations centered and scaled."""
+        inputs, outputs = len(center), len(simulator.action_low)
+        network, value_network = Mlp((inputs, *self.hidden_sizes, outputs)), self.value_network(inputs)
+        low, high = simulator.action_low, simulator.action_high
+        policy = Policy.fresh(network, center=center, scale=scale, low=low, high=high, std=self.initial_std, rng=rng)
+        value_parameters = value_network.init_parameters(rng)
+        optimizer = Adam.fresh(value_network.size, learning_rate=self.value_learning_rate)
+        return Agent(policy, value_parameters, optimizer, self.initial_rollout_state(simulator, rng=rng))
+
+    def initial_rollout_state(self, simulator: Simulator, *, rng: Generator) -> RolloutState | None:
+        """Of the agents that go on from rollout to rollout, if any do."""
+        return RolloutState.staggered(simulator, self.n_envs, rng) if self.n_envs else None
+
+    def collect(self, simulator: Simulator, agent: Agent, *, rng: Generator, reward: Reward | None = None) -> Rollout:
+        """A batch under the agent's policy."""
+        policy, state = agent.policy, agent.rollout_state
+        if state is None:
+            return rollout_episodes(simulator, policy, batch_size=self.batch_size, rng=rng, reward=reward)
+        steps = max(1, round(self.batch_size / len(state.steps_left)))
+        return collect_rollout(simulator, lambda seen: policy.sample(seen, rng), state=state, steps=steps, rng=rng, reward=reward)
+
+    def update(self, agent: Agent, rollout: Rollout, rewards: Array, *, rng: Generator) -> tuple[Agent, dict[str, float]]:
+        """One TRPO step on the (time, agent) rewards and one fit of the value function."""
+        policy, parameters = agent.policy, agent.value_parameters
+        network = self.value_network(policy.network.layer_sizes[0])
+        batch = training_batch(rollout, rewards, policy, network, parameters, gamma=self.gamma, gae_lambda=self.gae_lambda)
+        improved, diagnostics = policy_step(policy, batch, settings=self, rng=rng)
+        parameters, optimizer = self.fit_value_function(agent, network, batch, rng=rng)
+        diagnostics["std"] = float(np.exp(improved.log_std).mean())
+        return Agent(improved, parameters, optimizer, None if agent.rollout_state is None else rollout.state), diagnostics
+
+    def fit_value_function(self, agent: Agent, network: Mlp, batch: TrainingBatch, *, rng: Generator) -> tuple[Float32, Adam]:
+        """Least squares towards the value targets, in minibatches."""
+        parameters, optimizer = agent.value_parameters.copy(), agent.value_optimizer.copy()
+        rows = len(batch.inputs)
+        for _ in range(self.value_epochs):
+            for minibatch in np.array_split(rng.permutation(rows), min(self.value_minibatches, rows)):
+                values = network.forward(parameters, batch.inputs[minibatch])
+                errors = values[-1] - batch.value_targets[minibatch]
+                optimizer.step(parameters, network.backward(parameters, values, errors * np.float32(2 / len(minibatch))))
+        return parameters, optimizer
+
+
+def policy_step(policy: Policy, batch: TrainingBatch, *, settings: Trpo, rng: Generator) -> tuple[Policy, dict[str, float]]:
+    """The policy with the largest surrogate advantage whose mean KL divergence from the old one stays below `max_kl`."""
+    inputs, actions, advantages = batch.inputs, batch.actions, batch.advantages
+    network, theta = policy.network, np.concatenate([policy.parameters, policy.log_std])
+    values = network.forward(policy.parameters, inputs)
+    mean, variance = values[-1], np.exp(2 * policy.log_std)
+    deviations = actions - mean
+    per_sample = np.float32(1 / len(inputs))
+    mean_gradients = deviations / variance * (advantages * per_sample)[:, None]
+    log_std_gradient = ((deviations**2 / variance - 1) * (advantages * per_sample)[:, None]).sum(axis=0)
+    gradient = np.concatenate([network.backward(policy.parameters, values, mean_gradients), log_std_gradient])
+
+    subset = rng.permutation(len(inputs))[: max(1, round(settings.fisher_fraction * len(inputs)))]
+    subset_values = [each[subset] for each in values]
+    derivatives = network.activation_derivatives(subset_values)
+    precision = (1 / variance / len(subset_values[0])).astype(np.float32)
+
+    def fisher_vector_product(vector: Float32) -> Float32:
+        """The KL's Hessian at the old policy, J' diag(1/variance) J for the mean and 2 for each log std, plus damping, times a vector."""
+        mean_tangents = network.jvp(policy.parameters, subset_values, vector[: network.size], derivatives)
+        through_mean = network.backward(policy.parameters, subset_values, mean_tangents * precision, derivatives)
+        through_log_std = 2 * vector[network.size :]
+        return np.asarray(np.concatenate([through_mean, through_log_std]) + np.float32(settings.cg_damping) * vector)
+
+    direction, residual = conjugate_gradient(fisher_vector_product, gradient, iterations=settings.cg_iterations)
+    curvature = float(direction @ (gradient - residual))
+    if curvature <= 0:  # a zero gradient: all advantages are equal
+        return policy, {"kl": 0.0, "surrogate improvement": 0.0}
+    full_step = direction * np.float32(np.sqrt(2 * settings.max_kl / curvature))
+    expected_improvement = float(gradient @ full_step)
+
+    for step_fraction in 0.8 ** np.arange(15):  # backtracking line search
+        proposed = theta + np.float32(step_fraction) * full_step
+        parameters, log_std = proposed[: network.size], proposed[network.size :]
+        new_mean = network.forward(parameters, inputs)[-1]
+        new_variance = np.exp(2 * log_std)
+        log_ratio = (0.5 * (deviations**2 / variance - (actions - new_mean) ** 2 / new_variance) + policy.log_std - log_std).sum(axis=1)
+        improvement = float(((np.exp(log_ratio) - 1) * advantages).mean())
+        divergence = (log_std - policy.log_std + (variance + (mean - new_mean) ** 2) / (2 * new_variance) - 0.5).sum(axis=1)
+        kl = float(divergence.mean())
+        if kl <= settings.max_kl and improvement > 0.1 * step_fraction * expected_improvement:
+            return replace(policy, parameters=parameters, log_std=log_std), {"kl": kl, "surrogate improvement": improvement}
+    return policy, {"kl": 0.0, "surrogate improvement": 0.0}
+
+
+def conjugate_gradient(product: Callable[[Float32], Float32], target: Float32, *, iterations: int) -> tuple[Float32, Float32]:
+    """An approximate solution of product(x) = target, and its residual target - product(x)."""
+    solution = np.zeros_like(target)
+    residual, direction = target.copy(), target.copy()
+    residual_norm = residual @ residual
+    for _ in range(iterations):
+        if residual_norm < 1e-10:
+            break
+        image = product(direction)
+        step_size = residual_norm / (direction @ image)
+        solution += step_size * direction
+        residual -= step_size * image
+        residual_norm, previous = residual @ residual, residual_norm
+        direction = residual + np.float32(residual_norm / previous) * direction
+    return solution, residual
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """An agent between two iterations of training."""
+
+    agent: Agent
+    steps: int
+    """Environment steps taken so far."""
+    rng: Generator
+
+    def snapshot(self) -> Arrays:
+        """Where training can go on; to be taken before the next iteration."""
+        return {**self.agent.arrays(), "steps": np.array(self.steps), "rng": generator_state(self.rng)}
+
+
+def train(
+    simulator: Simulator, *, settings: Trpo, reward: Reward, rng: Generator, resume: Snapshot | None = None
+) -> Iterator[TrainingState]:
+    """Reinforcement learning of a reward: the untrained agent first, then after every iteration; the caller says when to stop."""
+    low, high = simulator.action_low, simulator.action_high
+    random_rollout = collect_rollout(
+        simulator,
+        lambda observations: rng.uniform(low, high, (len(observations), len(low))),
+        state=RolloutState.fresh(simulator, agents_for(settings.batch_size, simulator), rng),
+        steps=simulator.horizon,
+        rng=rng,
+    )
+    center, scale = input_scaling(random_rollout.observations)
+    agent, steps = settings.initial_agent(simulator, center=center, scale=scale, rng=rng), 0
+    if resume is not None:
+        agent, steps = agent.restored(resume), int(resume["steps"])
+        restore_generator(rng, resume["rng"])
+        if agent.rollout_state is None:
+            agent = replace(agent, rollout_state=settings.initial_rollout_state(simulator, rng=rng))
+    while True:
+        yield TrainingState(agent, steps, rng)
+        rollout = settings.collect(simulator, agent, rng=rng, reward=reward)
+        agent, _ = settings.update(agent, rollout, rollout.rewards, rng=rng)
+        steps += rollout.steps
