@@ -1,6 +1,8 @@
 """Settings shared by all tests."""
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import matplotlib
 import pytest
@@ -18,3 +20,25 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("IMITABLE_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture
+def working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder that commands are given in; modules found there are forgotten again."""
+    folder = tmp_path / "working directory"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    yield folder
+    for name in [name for name, module in sys.modules.items() if (getattr(module, "__file__", None) or "").startswith(str(folder))]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def write_module(working_directory: Path) -> Callable[[str, str], None]:
+    """Write a user's own module into the working directory."""
+
+    def write(name: str, source: str) -> None:
+        (working_directory / f"{name}.py").write_text(source)
+
+    return write

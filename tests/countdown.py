@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from imitable.arrays import Array, Booleans, Generator, Integers
+from imitable.arrays import Array, Booleans, Generator
 
 
 @dataclass(frozen=True)
@@ -19,10 +19,7 @@ class Countdown:
     begun: list[int] = field(default_factory=lambda: [0])  # the number of episodes begun; the one thing that remembers
     action_low: Array = field(default_factory=lambda: np.array([-1.0]))
     action_high: Array = field(default_factory=lambda: np.array([1.0]))
-    action_cost: float = 0.0
-    observed: tuple[str, ...] = ("length", "step", "serial")
-    matched: Integers = field(default_factory=lambda: np.arange(3))
-    start_key: Integers | None = None
+    observation_names: tuple[str, ...] = ("length", "step", "serial")
 
     def initial_states(self, count: int, rng: Generator) -> Array:
         serials = self.begun[0] + np.arange(count)
@@ -39,8 +36,8 @@ class Countdown:
     def restore(self, observations: Array, like: Array | None = None) -> Array:
         return observations.copy()
 
-    def reward(self, states: Array, next_states: Array) -> Array:
+    def reward(self, states: Array, actions: Array, next_states: Array) -> Array:
         return next_states[:, 1] + 0.01 * states[:, 1]
 
-    def finished(self, states: Array) -> Booleans:
+    def terminated(self, states: Array) -> Booleans:
         return states[:, 1] >= states[:, 0]

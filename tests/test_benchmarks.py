@@ -1,17 +1,30 @@
 """The benchmarks still start and report."""
 
+import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-SPEED = Path(__file__).parent.parent / "benchmarks" / "speed.py"
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
 
 @pytest.mark.parametrize("part", ["stepping", "scoring", "neighbours", "updating"])
 def test_the_speed_benchmark_prints_its_table(part: str) -> None:
-    done = subprocess.run([sys.executable, SPEED, "--quick", "--only", part], capture_output=True, text=True, check=False)
+    command = [sys.executable, BENCHMARKS / "speed.py", "--quick", "--only", part]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "measured" in done.stdout
     assert len(done.stdout.strip().splitlines()) >= 2
+
+
+@pytest.mark.parametrize("path", sorted(BENCHMARKS.rglob("*.py")), ids=lambda path: path.stem)
+def test_what_a_benchmark_imports_of_the_package_is_there(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "imitable":
+            module = importlib.import_module(node.module or "")
+            for alias in node.names:
+                if not hasattr(module, alias.name):
+                    importlib.import_module(f"{node.module}.{alias.name}")

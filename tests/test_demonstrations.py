@@ -1,28 +1,33 @@
 """What a demonstration set accepts, refuses, keeps and mixes."""
 
-import re
-from pathlib import Path
-
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import turntable
-from imitable.demonstrations import Demonstrations, Mixture, join, mix, share_counts
+from imitable.demonstrations import Demonstrations, join, mix, share_counts
 from imitable.errors import ImitableError
+from imitable.paper.demonstrators import Mixture
 from strategies import demonstration_sets
 
 
 def labelled(lengths: list[int], *, first: int = 0, source: str | None = None) -> Demonstrations:
-    """Demonstrations whose numbers say where they belong: state = 100 * demonstration + step, in two columns, return = demonstration."""
+    """Demonstrations whose numbers say where they belong: observation = 100 * demonstration + step, twice; return = demonstration."""
     rows = [[100.0 * (first + demo) + step] * 2 for demo, length in enumerate(lengths) for step in range(length + 1)]
     returns = first + np.arange(len(lengths), dtype=float)
     return Demonstrations(np.array(rows), np.array(lengths), returns, None if source is None else (source,) * len(lengths))
 
 
+def named(lengths: list[int], *names: str) -> Demonstrations:
+    made = labelled(lengths)
+    return Demonstrations(made.observations, made.lengths, made.returns, observation_names=names)
+
+
 def same(one: Demonstrations, other: Demonstrations) -> bool:
-    arrays = all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("states", "lengths", "returns"))
-    return arrays and one.sources == other.sources
+    arrays = all(
+        np.array_equal(getattr(one, name), getattr(other, name), equal_nan=True) for name in ("observations", "lengths", "returns")
+    )
+    return arrays and one.sources == other.sources and one.observation_names == other.observation_names
 
 
 # At birth
@@ -39,54 +44,107 @@ def test_one_demonstration_of_one_transition_is_enough() -> None:
 def test_rows_belong_to_their_demonstrations() -> None:
     demos = labelled([2, 1, 3])
     assert demos.starts.tolist() == [0, 3, 5]
-    assert demos.start_states[:, 0].tolist() == [0, 100, 200]
+    assert demos.start_observations[:, 0].tolist() == [0, 100, 200]
     assert demos.trajectory(2)[:, 0].tolist() == [200, 201, 202, 203]
-    assert demos.states[demos.transition_rows, 0].tolist() == [0, 1, 100, 200, 201, 202]
-    assert demos.states[demos.transition_rows + 1, 0].tolist() == [1, 2, 101, 201, 202, 203]
+    assert demos.observations[demos.transition_rows, 0].tolist() == [0, 1, 100, 200, 201, 202]
+    assert demos.observations[demos.transition_rows + 1, 0].tolist() == [1, 2, 101, 201, 202, 203]
 
 
-STATES = np.arange(10.0).reshape(5, 2)  # of two demonstrations with 1 and 2 transitions
+ROWS = np.arange(10.0).reshape(5, 2)  # of two demonstrations with 1 and 2 transitions
 BAD = {
     "an empty set": (np.zeros((0, 2)), [], [], None, "no demonstrations.*at least one"),
-    "a zero-length trajectory": (STATES[:3], [1, 0], [0, 0], None, "demonstration 1 has length 0.*drop it"),
-    "a negative length": (STATES, [1, -2], [0, 0], None, "demonstration 1 has length -2"),
-    "NaN in states": (np.where(STATES == 7, np.nan, STATES), [1, 2], [0, 0], None, "demonstration 1 has nan in column 1 of its state 1"),
-    "inf in states": (np.where(STATES == 2, np.inf, STATES), [1, 2], [0, 0], None, "demonstration 0 has inf in column 0 of its state 1"),
-    "-inf in states": (np.where(STATES == 8, -np.inf, STATES), [1, 2], [0, 0], None, "demonstration 1 has -inf in column 0 of its state 2"),
-    "NaN in returns": (STATES, [1, 2], [0, np.nan], None, "demonstration 1 has return nan"),
-    "inf in returns": (STATES, [1, 2], [np.inf, 0], None, "demonstration 0 has return inf"),
-    "too few rows": (STATES[:4], [1, 2], [0, 0], None, "call for 5 rows of states.*there are 4"),
-    "too many rows": (STATES, [1, 1], [0, 0], None, "call for 4 rows of states.*there are 5"),
-    "too few returns": (STATES, [1, 2], [0], None, "returns has 1 entries for 2 demonstrations"),
-    "too few sources": (STATES, [1, 2], [0, 0], ("optimal",), "sources has 1 entries for 2 demonstrations"),
-    "no sources at all": (STATES, [1, 2], [0, 0], (), "sources has 0 entries for 2 demonstrations"),
-    "flat states": (STATES.ravel(), [1, 2], [0, 0], None, r"got shapes \(10,\), \(2,\) and \(2,\)"),
-    "states without columns": (np.zeros((5, 0)), [1, 2], [0, 0], None, "no columns"),
-    "returns per step": (STATES, [1, 2], [[0, 0]], None, r"got shapes .* and \(1, 2\)"),
-    "half a transition": (STATES, [1.5, 2], [0, 0], None, "lengths must hold whole numbers, got 1.5"),
-    "an unknown length": (STATES, [np.nan, 2], [0, 0], None, "lengths must hold whole numbers, got nan"),
-    "an infinite length": (STATES, [np.inf, 2], [0, 0], None, "lengths must hold whole numbers, got inf"),
-    "words for states": (np.array([["a", "b"]] * 5), [1, 2], [0, 0], None, "states must hold numbers, got <U1"),
-    "objects for states": (np.array([[None, {}]] * 5), [1, 2], [0, 0], None, "states must hold numbers, got object"),
-    "complex returns": (STATES, [1, 2], [1j, 0], None, "returns must hold numbers, got complex128"),
+    "a zero-length trajectory": (ROWS[:3], [1, 0], [0, 0], None, "demonstration 1 has length 0.*drop it"),
+    "a negative length": (ROWS, [1, -2], [0, 0], None, "demonstration 1 has length -2"),
+    "NaN in observations": (
+        np.where(ROWS == 7, np.nan, ROWS),
+        [1, 2],
+        [0, 0],
+        None,
+        "demonstration 1 has nan in column 1 of observation 1",
+    ),
+    "inf in observations": (
+        np.where(ROWS == 2, np.inf, ROWS),
+        [1, 2],
+        [0, 0],
+        None,
+        "demonstration 0 has inf in column 0 of observation 1",
+    ),
+    "-inf in observations": (
+        np.where(ROWS == 8, -np.inf, ROWS),
+        [1, 2],
+        [0, 0],
+        None,
+        "demonstration 1 has -inf in column 0 of observation 2",
+    ),
+    "inf in returns": (ROWS, [1, 2], [np.inf, 0], None, "demonstration 0 has return inf; give NaN where it is not known"),
+    "-inf in returns": (ROWS, [1, 2], [0, -np.inf], None, "demonstration 1 has return -inf"),
+    "too few rows": (ROWS[:4], [1, 2], [0, 0], None, "call for 5 rows of observations.*there are 4"),
+    "too many rows": (ROWS, [1, 1], [0, 0], None, "call for 4 rows of observations.*there are 5"),
+    "too few returns": (ROWS, [1, 2], [0], None, "returns has 1 entries for 2 demonstrations"),
+    "too few sources": (ROWS, [1, 2], [0, 0], ("optimal",), "sources has 1 entries for 2 demonstrations"),
+    "no sources at all": (ROWS, [1, 2], [0, 0], (), "sources has 0 entries for 2 demonstrations"),
+    "flat observations": (ROWS.ravel(), [1, 2], [0, 0], None, r"got shapes \(10,\), \(2,\) and \(2,\)"),
+    "observations without columns": (np.zeros((5, 0)), [1, 2], [0, 0], None, "no columns"),
+    "returns per step": (ROWS, [1, 2], [[0, 0]], None, r"got shapes .* and \(1, 2\)"),
+    "half a transition": (ROWS, [1.5, 2], [0, 0], None, "lengths must hold whole numbers, got 1.5"),
+    "an unknown length": (ROWS, [np.nan, 2], [0, 0], None, "lengths must hold whole numbers, got nan"),
+    "an infinite length": (ROWS, [np.inf, 2], [0, 0], None, "lengths must hold whole numbers, got inf"),
+    "words for observations": (np.array([["a", "b"]] * 5), [1, 2], [0, 0], None, "observations must hold numbers, got <U1"),
+    "objects for observations": (np.array([[None, {}]] * 5), [1, 2], [0, 0], None, "observations must hold numbers, got object"),
+    "complex returns": (ROWS, [1, 2], [1j, 0], None, "returns must hold numbers, got complex128"),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_refused_by_name_and_value(name: str) -> None:
-    states, lengths, returns, sources, message = BAD[name]
+    observations, lengths, returns, sources, message = BAD[name]
     with pytest.raises(ImitableError, match=f"(?s){message}"):
-        Demonstrations(states, lengths, returns, sources)
+        Demonstrations(observations, lengths, returns, sources)
 
 
-def test_a_ragged_list_of_states_is_refused() -> None:
-    with pytest.raises(ImitableError, match="states"):
+def test_a_ragged_list_of_observations_is_refused() -> None:
+    with pytest.raises(ImitableError, match="observations must be an array of numbers"):
         Demonstrations([[1.0, 2.0], [3.0]], [1], [0.0])
 
 
 def test_whole_numbers_in_other_types_are_welcome() -> None:
-    demos = Demonstrations(STATES.astype(np.float32), np.array([1.0, 2.0]), [1, 2])
-    assert (demos.states.dtype, demos.lengths.dtype, demos.returns.dtype) == (np.float64, np.int64, np.float64)
+    demos = Demonstrations(ROWS.astype(np.float32), np.array([1.0, 2.0]), [1, 2])
+    assert (demos.observations.dtype, demos.lengths.dtype, demos.returns.dtype) == (np.float64, np.int64, np.float64)
+
+
+def test_a_name_is_needed_for_every_column_or_for_none() -> None:
+    assert named([1, 2], "x", "y").observation_names == ("x", "y")
+    for names in (("x",), ("x", "y", "z"), ()):
+        with pytest.raises(ImitableError, match=f"there are {len(names)} observation_names for 2 columns; give one each"):
+            named([1, 2], *names)
+    assert Demonstrations(ROWS, [1, 2], observation_names=np.array(["x", "y"])).observation_names == ("x", "y")
+
+
+# Returns that are not known
+
+
+def test_returns_may_be_missing_here_and_there_or_everywhere() -> None:
+    for missing in (None, [np.nan, np.nan]):
+        demos = Demonstrations(ROWS, [1, 2], missing)
+        assert np.isnan(demos.returns).tolist() == [True, True]
+        assert demos.returns.dtype == np.float64
+    demos = Demonstrations(ROWS, [1, 2], [np.nan, 3.0])
+    assert np.isnan(demos.returns).tolist() == [True, False]
+    assert np.isnan(demos.select([1, 0, 0]).returns).tolist() == [False, True, True]
+
+
+def test_who_needs_returns_gets_them_or_an_error_that_names_him_and_how_many_are_missing() -> None:
+    assert labelled([1, 2]).known_returns(needed_by="a test").tolist() == [0.0, 1.0]
+    with pytest.raises(ImitableError, match=r"2IWIL needs returns, but 2 of 3 demonstrations have none, such as number 1; give"):
+        Demonstrations(np.zeros((6, 1)), [1, 1, 1], [0.0, np.nan, np.nan]).known_returns(needed_by="2IWIL")
+    with pytest.raises(ImitableError, match="2 of 2 demonstrations have none, such as number 0"):
+        Demonstrations(ROWS, [1, 2]).known_returns(needed_by="2IWIL")
+
+
+def test_joining_keeps_returns_where_they_are_known() -> None:
+    joined = join([labelled([1], first=4), Demonstrations([[0.0, 0.0], [1.0, 1.0]], [1])])
+    assert joined.returns[0] == 4.0
+    assert np.isnan(joined.returns[1])
 
 
 # Immutable
@@ -94,7 +152,7 @@ def test_whole_numbers_in_other_types_are_welcome() -> None:
 
 def test_nothing_can_be_written_to() -> None:
     demos = labelled([2, 1], source="optimal")
-    for array in (demos.states, demos.lengths, demos.returns, demos.trajectory(0)):
+    for array in (demos.observations, demos.lengths, demos.returns, demos.trajectory(0)):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 7
     with pytest.raises(AttributeError):
@@ -102,23 +160,23 @@ def test_nothing_can_be_written_to() -> None:
 
 
 def test_later_changes_to_the_given_arrays_do_not_reach_in() -> None:
-    states, lengths, returns = STATES.copy(), np.array([1, 2]), np.array([0.0, 1.0])
-    demos = Demonstrations(states, lengths, returns)
-    views = Demonstrations(states[:], lengths[:], returns[:])
-    states[:], lengths[:], returns[:] = -1, 1, -1
+    observations, lengths, returns = ROWS.copy(), np.array([1, 2]), np.array([0.0, 1.0])
+    demos = Demonstrations(observations, lengths, returns)
+    views = Demonstrations(observations[:], lengths[:], returns[:])
+    observations[:], lengths[:], returns[:] = -1, 1, -1
     for each in (demos, views):
-        assert np.array_equal(each.states, STATES)
+        assert np.array_equal(each.observations, ROWS)
         assert each.lengths.tolist() == [1, 2]
         assert each.returns.tolist() == [0, 1]
 
 
 def test_a_write_protected_view_of_a_writable_array_is_copied() -> None:
-    states = STATES.copy()
-    view = states[:]
+    observations = ROWS.copy()
+    view = observations[:]
     view.flags.writeable = False
     demos = Demonstrations(view, [1, 2], [0, 0])
-    states[:] = -1
-    assert np.array_equal(demos.states, STATES)
+    observations[:] = -1
+    assert np.array_equal(demos.observations, ROWS)
 
 
 def test_the_description_is_short_and_readable() -> None:
@@ -130,141 +188,13 @@ def test_the_description_is_short_and_readable() -> None:
     assert "np." not in text
 
 
-# Files
-
-
-@settings(max_examples=30)
-@given(demonstration_sets())
-def test_loading_what_was_saved_changes_nothing(tmp_path_factory: pytest.TempPathFactory, demos: Demonstrations) -> None:
-    path = tmp_path_factory.mktemp("saved") / "demos.npz"
-    demos.save(path)
-    loaded = Demonstrations.load(path)
-    assert same(loaded, demos)
-    assert loaded.states.tobytes() == demos.states.tobytes()
-    assert loaded.returns.tobytes() == demos.returns.tobytes()
-
-
-def test_saving_twice_gives_the_same_bytes_and_leaves_no_scraps(tmp_path: Path) -> None:
-    demos = labelled([3, 2], source="optimal")
-    for name in ("one.npz", "two.npz"):
-        demos.save(tmp_path / name)
-    assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["one.npz", "two.npz"]
-
-
-def test_saving_makes_the_folder_and_keeps_the_name(tmp_path: Path) -> None:
-    labelled([1]).save(str(tmp_path / "deep" / "down" / "demos"))
-    assert len(Demonstrations.load(tmp_path / "deep" / "down" / "demos")) == 1
-
-
-def test_a_file_made_with_numpy_alone_is_read(tmp_path: Path) -> None:
-    np.savez(tmp_path / "plain.npz", states=STATES, lengths=np.array([1, 2]), returns=np.array([3.0, 4.0]))
-    demos = Demonstrations.load(tmp_path / "plain.npz")
-    assert demos.sources is None
-    assert demos.returns.tolist() == [3, 4]
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ImitableError, match=r"absent\.npz does not exist"):
-        Demonstrations.load(tmp_path / "absent.npz")
-
-
-@pytest.mark.parametrize("missing", ["states", "lengths", "returns"])
-def test_a_missing_array_is_named(tmp_path: Path, missing: str) -> None:
-    arrays = {"states": STATES, "lengths": np.array([1, 2]), "returns": np.zeros(2)}
-    del arrays[missing]
-    np.savez(tmp_path / "part.npz", **arrays)
-    with pytest.raises(ImitableError, match=rf"part\.npz has no {missing};.*states, lengths, returns"):
-        Demonstrations.load(tmp_path / "part.npz")
-
-
-def _saved(tmp_path: Path) -> bytes:
-    rng = np.random.default_rng(0)
-    Demonstrations(rng.standard_normal((200, 3)), [99, 99], [0, 0]).save(tmp_path / "good.npz")
-    return (tmp_path / "good.npz").read_bytes()
-
-
-def _damaged(content: bytes, how: str) -> bytes:
-    middle = len(content) // 2
-    return {
-        "empty": b"",
-        "not a zip": b"states, lengths, returns\n1, 2, 3\n",
-        "cut short": content[:middle],
-        "without its beginning": content[20:],
-        "overwritten in the middle": content[: middle - 60] + bytes(120) + content[middle + 60 :],
-    }[how]
-
-
-@pytest.mark.parametrize("how", ["empty", "not a zip", "cut short", "without its beginning", "overwritten in the middle"])
-def test_a_damaged_file_is_refused_by_name(tmp_path: Path, how: str) -> None:
-    path = tmp_path / "bad.npz"
-    path.write_bytes(_damaged(_saved(tmp_path), how))
-    with pytest.raises(ImitableError, match=re.escape(str(path))):
-        Demonstrations.load(path)
-
-
-def test_every_cut_of_a_file_is_refused(tmp_path: Path) -> None:
-    content, path = _saved(tmp_path), tmp_path / "cut.npz"
-    for size in range(0, len(content), 97):
-        path.write_bytes(content[:size])
-        with pytest.raises(ImitableError, match=r"cut\.npz"):
-            Demonstrations.load(path)
-
-
-class Trap:
-    """Sprung if anything unpickles it."""
-
-    sprung = False
-
-    def __reduce__(self):
-        return _spring, ()
-
-
-def _spring() -> None:
-    Trap.sprung = True
-
-
-@pytest.mark.parametrize("array", ["states", "sources", "extra"])
-def test_pickled_content_is_refused_and_never_run(tmp_path: Path, array: str) -> None:
-    arrays = {"states": STATES, "lengths": np.array([1, 2]), "returns": np.zeros(2)} | {array: np.array([Trap(), Trap()], dtype=object)}
-    np.savez(tmp_path / "pickled.npz", **arrays)
-    with pytest.raises(ImitableError, match=r"pickled\.npz.*none of them pickled"):
-        Demonstrations.load(tmp_path / "pickled.npz")
-    assert not Trap.sprung
-
-
-def test_sources_may_be_bytes_but_are_one_for_each(tmp_path: Path) -> None:
-    arrays = {"states": STATES, "lengths": np.array([1, 2]), "returns": np.zeros(2)}
-    np.savez(tmp_path / "bytes.npz", **arrays, sources=np.array([b"Ann", b"Bo"]))
-    assert Demonstrations.load(tmp_path / "bytes.npz").sources == ("Ann", "Bo")
-    np.savez(tmp_path / "lone.npz", **arrays, sources="Ann")
-    with pytest.raises(ImitableError, match=r"lone\.npz: sources has shape \(\); it needs one name for each demonstration"):
-        Demonstrations.load(tmp_path / "lone.npz")
-
-
-def test_a_pickle_and_a_lone_array_are_refused(tmp_path: Path) -> None:
-    import pickle
-
-    (tmp_path / "old.npz").write_bytes(pickle.dumps([{"state": [1, 2]}]))
-    np.save(tmp_path / "lone.npy", STATES)
-    for name in ("old.npz", "lone.npy"):
-        with pytest.raises(ImitableError, match=name):
-            Demonstrations.load(tmp_path / name)
-
-
-def test_bad_content_of_a_good_file_is_refused_with_the_file_and_the_offender(tmp_path: Path) -> None:
-    np.savez(tmp_path / "nan.npz", states=np.full((3, 2), np.nan), lengths=np.array([2]), returns=np.zeros(1))
-    with pytest.raises(ImitableError, match=r"nan\.npz: demonstration 0 has nan in column 0 of its state 0 \(3 such rows"):
-        Demonstrations.load(tmp_path / "nan.npz")
-
-
 # Selecting, joining, mixing
 
 
 def test_selecting_keeps_whole_demonstrations_in_the_order_asked_for() -> None:
     demos = join([labelled([2, 1], source="optimal"), labelled([3], first=2, source="other-dynamics")])
     chosen = demos.select([2, 0, 0])
-    assert chosen.states[:, 0].tolist() == [200, 201, 202, 203, 0, 1, 2, 0, 1, 2]
+    assert chosen.observations[:, 0].tolist() == [200, 201, 202, 203, 0, 1, 2, 0, 1, 2]
     assert chosen.returns.tolist() == [2, 0, 0]
     assert chosen.sources == ("other-dynamics", "optimal", "optimal")
     assert same(demos.select(demos.returns < 2), demos.select([0, 1]))
@@ -283,12 +213,14 @@ def test_selecting_agrees_with_taking_trajectories(data: st.DataObject) -> None:
     chosen = demos.select(indices)
     for position, index in enumerate(indices):
         assert np.array_equal(chosen.trajectory(position), demos.trajectory(index))
-        assert chosen.returns[position] == demos.returns[index]
+        assert np.array_equal(chosen.returns[position], demos.returns[index], equal_nan=True)
+        assert demos.sources is None or chosen.sources[position] == demos.sources[index]
+    assert chosen.observation_names == demos.observation_names
 
 
 def test_joining_puts_one_set_after_the_other() -> None:
     joined = join([labelled([2]), labelled([1, 1], first=5)])
-    assert joined.states[:, 0].tolist() == [0, 1, 2, 500, 501, 600, 601]
+    assert joined.observations[:, 0].tolist() == [0, 1, 2, 500, 501, 600, 601]
     assert joined.returns.tolist() == [0, 5, 6]
     assert join([labelled([1], source="mine"), labelled([1], source="yours")]).sources == ("mine", "yours")
     assert join([labelled([1], source="mine"), labelled([1])]).sources is None
@@ -301,13 +233,49 @@ def test_sets_that_do_not_fit_together_are_refused() -> None:
         join([])
 
 
-def test_source_labels_can_be_asked_for_and_dropped() -> None:
+def test_names_of_columns_survive_joining_and_other_names_are_refused() -> None:
+    for sets in ([named([1], "x", "y")] * 2, [named([1], "x", "y"), labelled([1])], [labelled([1]), named([1], "x", "y")]):
+        assert join(sets).observation_names == ("x", "y")
+    assert join([labelled([1]), labelled([2])]).observation_names is None
+    for others in (("y", "x"), ("x", "z")):
+        with pytest.raises(ImitableError, match=r"different columns: \('x', '.'\) and \('.', '.'\)"):
+            join([named([1], "x", "y"), labelled([1]), named([1], *others)])
+
+
+def test_names_of_columns_survive_selecting_mixing_and_new_sources() -> None:
+    demos = named([1, 2, 3], "x", "y")
+    assert demos.select([2, 0]).observation_names == ("x", "y")
+    assert demos.with_sources(("a", "b", "c")).observation_names == ("x", "y")
+    assert mix({"a": demos}, shares={"a": 1.0}, count=2, rng=np.random.default_rng(0)).observation_names == ("x", "y")
+
+
+def test_the_digest_tells_apart_all_that_scores_and_learners_see() -> None:
+    demos = named([1, 2], "x", "y")
+    assert demos.digest == named([1, 2], "x", "y").digest
+    assert demos.digest == demos.with_sources(("mine", "yours")).digest, "nobody sees the sources"
+    observations, returns = demos.observations.copy(), demos.returns.copy()
+    observations[3, 1] += 1e-12
+    returns[0] = np.nan
+    others = [
+        named([2, 1], "x", "y"),
+        named([1, 2], "y", "x"),
+        labelled([1, 2]),
+        Demonstrations(observations, demos.lengths, demos.returns, observation_names=("x", "y")),
+        Demonstrations(demos.observations, demos.lengths, returns, observation_names=("x", "y")),
+    ]
+    assert len({each.digest for each in [demos, *others]}) == 6
+
+
+def test_source_labels_can_be_asked_for_changed_and_dropped() -> None:
     demos = join([labelled([2, 1], source="operator A"), labelled([3], source="mocap")])
     assert demos.from_source("mocap").tolist() == [False, False, True]
     assert demos.from_source("optimal").tolist() == [False] * 3
-    assert demos.without_sources().sources is None
-    assert demos.without_sources().from_source("mocap").tolist() == [False] * 3
-    assert np.array_equal(demos.without_sources().states, demos.states)
+    assert demos.with_sources(None).sources is None
+    assert demos.with_sources(None).from_source("mocap").tolist() == [False] * 3
+    assert demos.with_sources(["a", "b", "c"]).sources == ("a", "b", "c")
+    assert np.array_equal(demos.with_sources(None).observations, demos.observations)
+    with pytest.raises(ImitableError, match="sources has 2 entries for 3 demonstrations"):
+        demos.with_sources(("a", "b"))
 
 
 def test_a_mixture_has_its_shares_and_keeps_each_demonstration_whole() -> None:

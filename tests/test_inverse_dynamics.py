@@ -1,18 +1,140 @@
-"""The learned inverse dynamics and the exploration it is learned from."""
+"""One contract for all inverse dynamics, then the learned one."""
 
-import dataclasses
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 from torch import nn
 
-import turntable
+from imitable.arrays import Array
+from imitable.assessment import Exploration, assess
+from imitable.demonstrations import join
 from imitable.errors import ImitableError
-from imitable.inverse_dynamics import InverseDynamicsFit, LearnedInverseDynamics, explore
-from imitable.problem import Settings, pose
-from imitable.residual_net import ResidualNet
-from imitable.scores import feasibility
-from imitable.simulators import driving
+from imitable.inverse_dynamics import (
+    INVERSE_DYNAMICS,
+    NOT_SETTLED,
+    OUT_OF_REACH,
+    REACHED,
+    UNTRIED,
+    InverseDynamics,
+    InverseDynamicsModel,
+    Learned,
+    Recovered,
+    Solved,
+)
+from imitable.inverse_dynamics.learned import CHUNK
+from imitable.inverse_dynamics.residual_net import ResidualNet
+from imitable.paper import driving
+from imitable.rollouts import Episodes, explore, run_episodes
+from imitable.scores import ReplayFeasibility
+from turntable import ExactModel, Turntable
+
+MODELS: dict[str, InverseDynamicsModel] = {**INVERSE_DYNAMICS, "learned": Learned(epochs=2), "exact": ExactModel()}
+BOTH_WAYS = Turntable(slowest=-2.0, fastest=2.0)
+
+
+@pytest.fixture(params=MODELS.values(), ids=MODELS.keys())
+def model(request: pytest.FixtureRequest) -> InverseDynamicsModel:
+    return request.param
+
+
+def transitions(episodes: Episodes) -> tuple[Array, Array]:
+    """Full states, and the observations they led to."""
+    rows, observations = episodes.trajectories.transition_rows, episodes.trajectories.observations
+    return BOTH_WAYS.restore(observations[rows]), observations[rows + 1]
+
+
+def turned(states: Array, angle: float) -> Array:
+    """Observations of the joint turned by so much [rad]."""
+    return BOTH_WAYS.observe(np.stack([states[:, 0] + angle, states[:, 1]], axis=1))
+
+
+def fitted(model: InverseDynamicsModel, *, seed: int = 0) -> InverseDynamics:
+    own = explore(BOTH_WAYS, count=10, rng=np.random.default_rng(1))
+    return model.fit(own, BOTH_WAYS, rng=np.random.default_rng(seed), progress=lambda fraction: None)
+
+
+# The contract
+
+
+def test_there_is_one_admissible_action_per_transition_and_what_is_known_of_it(model: InverseDynamicsModel) -> None:
+    states, goals = transitions(explore(BOTH_WAYS, count=3, rng=np.random.default_rng(2)))
+    before = states.copy(), goals.copy()
+    for wanted in (goals, turned(states, 1.0), turned(states, -1.0)):
+        found = fitted(model)(states, wanted)
+        assert found.actions.shape == found.at_limit.shape == (150, 1)
+        assert found.actions.dtype == np.float64
+        assert found.at_limit.dtype == bool
+        assert (np.abs(found.actions) <= 1).all()
+        assert np.array_equal(found.at_limit, np.abs(found.actions) == 1)
+        assert found.miss.shape == found.verdict.shape == found.growth.shape == found.steps.shape == (150,)
+        assert set(found.verdict.tolist()) <= {NOT_SETTLED, REACHED, OUT_OF_REACH, UNTRIED}
+        assert np.array_equal(found.verdict == UNTRIED, np.isnan(found.miss))
+        assert np.array_equal(found.steps > 0, np.isfinite(found.miss)), "who knows the miss has simulated"
+    assert np.array_equal(states, before[0])
+    assert np.array_equal(goals, before[1])
+
+
+def test_out_of_reach_is_at_the_limit_and_within_reach_is_not(model: InverseDynamicsModel) -> None:
+    learned = replace(model, epochs=100) if isinstance(model, Learned) else model
+    inverse, states = fitted(learned), np.array([[-1.0, 0.5]])
+    for angle, expected in ((-0.5, -1.0), (0.5, 1.0)):  # five times as far as a step goes
+        found = inverse(states, turned(states, angle))
+        assert found.at_limit.tolist() == [[True]]
+        assert found.actions.tolist() == [[expected]]
+    found = inverse(states, turned(states, 0.05))
+    assert found.at_limit.tolist() == [[False]]
+    assert found.actions[0, 0] == pytest.approx(0.5, abs=0.2)
+
+
+def test_what_was_saved_is_restored(model: InverseDynamicsModel) -> None:
+    inverse = fitted(model)
+    states, goals = transitions(explore(BOTH_WAYS, count=3, rng=np.random.default_rng(2)))
+    arrays = {name: array.copy() for name, array in inverse.arrays().items()}
+    restored = model.restored(arrays, BOTH_WAYS)
+    one, other = restored(states, goals), inverse(states, goals)
+    for each in fields(Recovered):
+        assert np.array_equal(getattr(one, each.name), getattr(other, each.name), equal_nan=True), each.name
+    again = restored.arrays()
+    assert arrays.keys() == again.keys()
+    assert all(np.array_equal(arrays[name], again[name]) for name in arrays)
+
+
+def test_the_same_generator_fits_the_same(model: InverseDynamicsModel) -> None:
+    states, goals = transitions(explore(BOTH_WAYS, count=3, rng=np.random.default_rng(2)))
+    one, again, other = (fitted(model, seed=seed)(states, goals).actions for seed in (0, 0, 1))
+    assert np.array_equal(one, again)
+    assert np.array_equal(one, other) != isinstance(model, Learned), "an exact one has nothing to draw"
+
+
+def test_a_guess_is_left_alone_and_changes_no_answer(model: InverseDynamicsModel) -> None:
+    inverse = fitted(model)
+    states, goals = transitions(explore(BOTH_WAYS, count=2, rng=np.random.default_rng(2)))
+    guess = np.random.default_rng(0).uniform(-3.0, 3.0, (100, 1))  # some of them inadmissible
+    before = guess.copy()
+    assert inverse(states, goals, guess=guess).actions == pytest.approx(inverse(states, goals).actions, abs=1e-3)
+    assert np.array_equal(guess, before)
+
+
+def test_own_transitions_are_explained_by_the_actions_that_made_them(model: InverseDynamicsModel) -> None:
+    own = explore(BOTH_WAYS, count=3, rng=np.random.default_rng(2))
+    states, goals = transitions(own)
+    found = fitted(replace(model, epochs=60) if isinstance(model, Learned) else model)(states, goals)
+    error = np.abs(found.actions - np.clip(own.actions, -1, 1))
+    assert error.mean() < (0.1 if isinstance(model, Learned) else 1e-3)
+    if np.isfinite(found.miss).all():
+        assert (found.verdict == REACHED).all()
+        assert found.miss.max() <= Solved().tolerance
+
+
+def test_every_transition_is_answered_for_itself(model: InverseDynamicsModel) -> None:
+    inverse = fitted(model)
+    states, goals = transitions(explore(BOTH_WAYS, count=1, rng=np.random.default_rng(2)))
+    whole = inverse(states, goals).actions
+    assert np.concatenate([inverse(states[[row]], goals[[row]]).actions for row in range(50)]) == pytest.approx(whole, abs=1e-6)
+
+
+# The learned one
 
 
 def test_the_network_has_eight_linear_layers_of_a_hundred() -> None:
@@ -20,82 +142,55 @@ def test_the_network_has_eight_linear_layers_of_a_hundred() -> None:
     assert sorted((layer.in_features, layer.out_features) for layer in linear) == sorted([(14, 100), *[(100, 100)] * 6, (100, 1)])
 
 
-def test_exploration_holds_actions_in_every_other_episode() -> None:
-    explored = explore(turntable.CLOCKWISE, count=40, rng=np.random.default_rng(0))
-    actions = explored.actions.reshape(40, 50)
-    repeats = (actions[:, 1:] == actions[:, :-1]).sum(axis=1)
-    assert not repeats[::2].any()
-    assert (repeats[1::2] >= 20).all()
-    assert np.abs(actions).max() <= 1
-    assert actions.min() < -0.95
-    assert actions.max() > 0.95
-    assert actions.mean() == pytest.approx(0, abs=0.15)
+def test_what_observations_do_not_show_changes_nothing() -> None:
+    """A car's speed controller remembers what a network of observations cannot see."""
+    own = explore(driving.SLOW, count=4, rng=np.random.default_rng(0))
+    learned = Learned(epochs=1).fit(own, driving.SLOW, rng=np.random.default_rng(0))
+    rows, observations = own.trajectories.transition_rows, own.trajectories.observations
+    states = driving.SLOW.restore(observations[rows])
+    moved = states.copy()
+    moved[:, driving.INTEGRAL :] += 1.0
+    assert np.array_equal(learned(moved, observations[rows + 1]).actions, learned(states, observations[rows + 1]).actions)
 
 
-def test_gentle_exploration_keeps_each_episode_to_its_share_of_the_action_range() -> None:
-    gentle = explore(turntable.CLOCKWISE, count=40, gentlest=0.2, rng=np.random.default_rng(0)).actions.reshape(40, 50)
-    largest = np.abs(gentle).max(axis=1)
-    assert 0.15 < largest.min() < 0.5
-    assert 0.8 < largest.max() <= 1
-    lopsided = dataclasses.replace(turntable.CLOCKWISE, action_low=np.array([0.4]))
-    still = explore(lopsided, count=4, gentlest=0.0, rng=np.random.default_rng(0)).actions
-    assert still.mean() == pytest.approx(0.7, abs=0.1), "shares are of the range, around its middle"
-
-
-def test_f_id_looks_at_the_columns_it_aims_at_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    target, rng = turntable.CLOCKWISE, np.random.default_rng(0)
-    explored = explore(target, count=4, rng=rng)
-    rows, states = explored.trajectories.transition_rows, explored.trajectories.states
-    assert InverseDynamicsFit(aimed=np.array([0, 1])) == InverseDynamicsFit(aimed=(0, 1)), "an array is as good"
-    learned = InverseDynamicsFit(epochs=1, aimed=(1,))(explored, target, rng=rng)
-    before, after = states[rows], states[rows + 1]
-    for column, matters in ((0, False), (1, True)):
-        moved = after.copy()
-        moved[:, column] += 0.1
-        assert np.array_equal(learned(before, moved), learned(before, after)) != matters
-    whole = learned(before, after)
-    monkeypatch.setattr("imitable.inverse_dynamics.AT_ONCE", 30)
-    assert learned(before, after) == pytest.approx(whole, abs=1e-6), "pieces do not make the whole"
-    restored = LearnedInverseDynamics.restored(learned.arrays(), target)
-    assert np.array_equal(restored(before, after), learned(before, after))
-    with pytest.raises(ImitableError, match=r"aimed=\(0, 9\) does not fit .* from 0 to"):
-        InverseDynamicsFit(epochs=1, aimed=(0, 9))(explored, target, rng=rng)
-
-
-def test_explored_actions_explain_their_transitions() -> None:
-    explored = explore(turntable.COUNTER_CLOCKWISE, count=4, rng=np.random.default_rng(0))
-    rows, states = explored.trajectories.transition_rows, explored.trajectories.states
-    turned = turntable.ExactInverse(turntable.COUNTER_CLOCKWISE)(states[rows], states[rows + 1])
-    assert turned == pytest.approx(np.maximum(explored.actions, 0), abs=1e-9)
+def test_transitions_beyond_a_chunk_are_answered_as_any_other() -> None:
+    learned = fitted(Learned(epochs=1))
+    states, goals = transitions(explore(BOTH_WAYS, count=1, rng=np.random.default_rng(2)))
+    times = CHUNK // 50 + 1
+    many = learned(np.tile(states, (times, 1)), np.tile(goals, (times, 1))).actions
+    assert len(many) > CHUNK
+    assert many == pytest.approx(np.tile(learned(states, goals).actions, (times, 1)), abs=1e-6)
 
 
 def test_fitting_recovers_actions_and_repeats_itself() -> None:
-    target = turntable.Turntable(slowest=-2.0, fastest=2.0)
     rng = np.random.default_rng(0)
-    training, fresh = explore(target, count=40, rng=rng), explore(target, count=5, rng=rng)
-    shares: list[float] = []
-    fit = InverseDynamicsFit(epochs=20, batch=128)
-    learned = fit(training, target, rng=np.random.default_rng(1), watch=shares.append)
-    rows, states = fresh.trajectories.transition_rows, fresh.trajectories.states
-    recovered = learned(states[rows], states[rows + 1])
-    assert np.abs(recovered - fresh.actions).mean() < 0.05
-    assert shares == sorted(shares)
-    again = fit(training, target, rng=np.random.default_rng(1))
-    assert np.array_equal(again(states[rows], states[rows + 1]), recovered)
-    impossible = learned(states[rows], states[rows] + 10.0)
-    assert np.abs(impossible).max() <= 1.0
+    training, fresh = explore(BOTH_WAYS, count=40, rng=rng), explore(BOTH_WAYS, count=5, rng=rng)
+    fractions: list[float] = []
+    model = Learned(epochs=20, batch_size=128)
+    learned = model.fit(training, BOTH_WAYS, rng=np.random.default_rng(1), progress=fractions.append)
+    states, goals = transitions(fresh)
+    recovered = learned(states, goals)
+    assert np.abs(recovered.actions - fresh.actions).mean() < 0.05
+    assert np.isnan(recovered.miss).all(), "a network does not simulate where its action leads"
+    assert fractions == sorted(fractions)
+    assert 0 <= fractions[0] < fractions[-1] <= 1
+    again = model.fit(training, BOTH_WAYS, rng=np.random.default_rng(1))
+    assert np.array_equal(again(states, goals).actions, recovered.actions)
+    assert np.abs(learned(states, goals + 10.0).actions).max() <= 1.0
+
+
+@pytest.mark.parametrize("name", ["epochs", "batch_size", "learning_rate"])
+def test_hyper_parameters_that_make_no_sense_are_refused_by_name(name: str) -> None:
+    with pytest.raises(ImitableError, match=rf"Learned.{name} is 0; it must be above 0"):
+        Learned(**{name: 0})
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("target", "other"), [(driving.SLOW, driving.FAST), (driving.FAST, driving.SLOW)])
-def test_a_learned_inverse_accepts_the_targets_expert_and_rejects_the_other(target, other) -> None:
-    from imitable.demonstrations import join
-    from imitable.experts import drive
-    from imitable.reinforcement import demonstrate
-
+@pytest.mark.parametrize(("robot", "other"), [(driving.SLOW, driving.FAST), (driving.FAST, driving.SLOW)], ids=["slow", "fast"])
+def test_a_learned_inverse_accepts_the_robots_expert_and_rejects_the_other(robot: driving.Driving, other: driving.Driving) -> None:
     rng = np.random.default_rng(0)
-    parts = [demonstrate(each, lambda seen: drive(seen, rng), count=40, rng=rng).trajectories for each in (target, other)]
-    problem = pose(join(parts), target, settings=Settings(noise=0.001, sigma=100.0, radius=0.1, exploration=200), rng=rng)
-    weights = feasibility(problem)
+    parts = [run_episodes(each, lambda seen: driving.drive(seen, rng), count=40, rng=rng).trajectories for each in (robot, other)]
+    exploration = Exploration(episodes=200, steps=None)
+    weights = assess(join(parts), robot, model=Learned(), exploration=exploration, rng=rng).weights(ReplayFeasibility(delta_s=0.001))
     assert (weights[:40] > 0).mean() > 0.9
     assert not weights[40:].any()

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from safetensors.numpy import save
 
 from imitable.errors import ImitableError
-from imitable.networks import Adam, Mlp, Policy
+from imitable.networks import Adam, Mlp, Policy, TransitionScaling, input_scaling
 
 NETWORKS = [
     Mlp((3, 5, 4, 2), "tanh"),
@@ -25,7 +25,7 @@ def parameters_of(network: Mlp, seed: int = 0) -> np.ndarray:
 
 
 def inputs_of(network: Mlp, count: int = 7) -> np.ndarray:
-    return np.random.default_rng(1).normal(size=(count, network.widths[0]))
+    return np.random.default_rng(1).normal(size=(count, network.layer_sizes[0]))
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=str)
@@ -43,73 +43,76 @@ def test_outputs_equal_torch(network: Mlp) -> None:
 @pytest.mark.parametrize("network", NETWORKS, ids=str)
 def test_gradients_equal_finite_differences(network: Mlp) -> None:
     parameters, inputs = parameters_of(network), inputs_of(network)
-    slopes = np.random.default_rng(2).normal(size=(len(inputs), network.widths[-1]))
+    output_gradients = np.random.default_rng(2).normal(size=(len(inputs), network.layer_sizes[-1]))
 
     def loss(values: np.ndarray) -> float:
-        return float((network.forward(values, inputs)[-1] * slopes).sum())
+        return float((network.forward(values, inputs)[-1] * output_gradients).sum())
 
     step = 1e-6
     numerical = [(loss(parameters + move) - loss(parameters - move)) / (2 * step) for move in step * np.eye(network.size)]
-    gradient = network.backward(parameters, network.forward(parameters, inputs), slopes.copy())
+    gradient = network.backward(parameters, network.forward(parameters, inputs), output_gradients.copy())
     assert gradient == pytest.approx(np.array(numerical), rel=1e-5, abs=1e-5)
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=str)
-def test_tangents_equal_finite_differences(network: Mlp) -> None:
+def test_jacobian_vector_products_equal_finite_differences(network: Mlp) -> None:
     parameters, inputs, direction = parameters_of(network), inputs_of(network), parameters_of(network, seed=3)
     step = 1e-6
     ahead, behind = (network.forward(parameters + sign * step * direction, inputs)[-1] for sign in (1, -1))
-    tangent = network.tangent(parameters, network.forward(parameters, inputs), direction)
-    assert tangent == pytest.approx((ahead - behind) / (2 * step), abs=1e-7)
+    found = network.jvp(parameters, network.forward(parameters, inputs), direction)
+    assert found == pytest.approx((ahead - behind) / (2 * step), abs=1e-7)
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=str)
-def test_steepening_equals_finite_differences(network: Mlp) -> None:
+def test_gradients_of_directional_derivatives_equal_finite_differences(network: Mlp) -> None:
     parameters, inputs = parameters_of(network), inputs_of(network)
     directions = np.random.default_rng(4).normal(size=inputs.shape)
 
-    def rise(values: np.ndarray) -> float:
-        slopes = np.ones((len(inputs), network.widths[-1]))
-        return float((network.input_gradients(values, network.forward(values, inputs), slopes) * directions).sum())
+    def directional_derivative(values: np.ndarray) -> float:
+        output_gradients = np.ones((len(inputs), network.layer_sizes[-1]))
+        return float((network.input_gradients(values, network.forward(values, inputs), output_gradients) * directions).sum())
 
     step = 1e-6
-    numerical = [(rise(parameters + move) - rise(parameters - move)) / (2 * step) for move in step * np.eye(network.size)]
-    steepening = network.steepening(parameters, network.forward(parameters, inputs), directions)
-    assert steepening == pytest.approx(np.array(numerical), rel=1e-5, abs=1e-5)
+    numerical = [
+        (directional_derivative(parameters + move) - directional_derivative(parameters - move)) / (2 * step)
+        for move in step * np.eye(network.size)
+    ]
+    found = network.directional_derivative_gradient(parameters, network.forward(parameters, inputs), directions)
+    assert found == pytest.approx(np.array(numerical), rel=1e-5, abs=1e-5)
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=str)
-def test_tangent_and_gradient_are_each_others_transpose_in_single_precision(network: Mlp) -> None:
+def test_jvp_and_backward_are_each_others_transpose_in_single_precision(network: Mlp) -> None:
     parameters, inputs, direction = (
         each.astype(np.float32) for each in (parameters_of(network), inputs_of(network), parameters_of(network, seed=3))
     )
-    slopes = np.random.default_rng(2).normal(size=(len(inputs), network.widths[-1])).astype(np.float32)
+    output_gradients = np.random.default_rng(2).normal(size=(len(inputs), network.layer_sizes[-1])).astype(np.float32)
     values = network.forward(parameters, inputs)
-    forwards = float((network.tangent(parameters, values, direction) * slopes).sum())
-    backwards = float(network.backward(parameters, values, slopes) @ direction)
+    forwards = float((network.jvp(parameters, values, direction) * output_gradients).sum())
+    backwards = float(network.backward(parameters, values, output_gradients) @ direction)
     assert forwards == pytest.approx(backwards, rel=1e-4)
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=str)
-def test_slopes_computed_beforehand_change_nothing(network: Mlp) -> None:
+def test_activation_derivatives_computed_beforehand_change_nothing(network: Mlp) -> None:
     parameters, inputs = parameters_of(network).astype(np.float32), inputs_of(network).astype(np.float32)
-    values, gradients = network.forward(parameters, inputs), np.ones((len(inputs), network.widths[-1]), np.float32)
-    slopes = network.slopes(values)
-    kept = [slope.copy() for slope in slopes]
-    assert np.array_equal(network.backward(parameters, values, gradients, slopes), network.backward(parameters, values, gradients))
-    assert np.array_equal(network.tangent(parameters, values, parameters, slopes), network.tangent(parameters, values, parameters))
-    assert all(np.array_equal(one, other) for one, other in zip(slopes, kept, strict=True))
+    values, gradients = network.forward(parameters, inputs), np.ones((len(inputs), network.layer_sizes[-1]), np.float32)
+    derivatives = network.activation_derivatives(values)
+    kept = [each.copy() for each in derivatives]
+    assert np.array_equal(network.backward(parameters, values, gradients, derivatives), network.backward(parameters, values, gradients))
+    assert np.array_equal(network.jvp(parameters, values, parameters, derivatives), network.jvp(parameters, values, parameters))
+    assert all(np.array_equal(one, other) for one, other in zip(derivatives, kept, strict=True))
 
 
 def test_derivatives_leave_the_cached_values_alone() -> None:
     network = NETWORKS[0]
     parameters, inputs = parameters_of(network).astype(np.float32), inputs_of(network).astype(np.float32)
     values = network.forward(parameters, inputs)
-    kept, slopes = [value.copy() for value in values], np.ones((len(inputs), 2), np.float32)
-    network.backward(parameters, values, slopes)
-    network.tangent(parameters, values, parameters)
+    kept, output_gradients = [value.copy() for value in values], np.ones((len(inputs), 2), np.float32)
+    network.backward(parameters, values, output_gradients)
+    network.jvp(parameters, values, parameters)
     assert all(np.array_equal(one, other) for one, other in zip(values, kept, strict=True))
-    assert np.array_equal(slopes, np.ones_like(slopes))
+    assert np.array_equal(output_gradients, np.ones_like(output_gradients))
 
 
 def test_layers_are_views_that_cover_the_vector_once() -> None:
@@ -123,7 +126,7 @@ def test_layers_are_views_that_cover_the_vector_once() -> None:
 
 def test_a_fresh_network_is_bounded_and_starts_near_zero() -> None:
     network = Mlp((9, 100, 2))
-    parameters = network.initial(np.random.default_rng(0))
+    parameters = network.init_parameters(np.random.default_rng(0))
     (weights, bias), (head, head_bias) = network.layers(parameters)
     assert parameters.dtype == np.float32
     assert np.abs(weights).max() <= 1 / 3
@@ -132,29 +135,82 @@ def test_a_fresh_network_is_bounded_and_starts_near_zero() -> None:
     assert np.abs(head).max() <= 0.01
     assert head.any()
     assert not head_bias.any()
-    assert np.array_equal(parameters, network.initial(np.random.default_rng(0)))
+    assert np.array_equal(parameters, network.init_parameters(np.random.default_rng(0)))
 
 
 def test_adam_equals_torch() -> None:
     rng = np.random.default_rng(0)
     parameters = rng.normal(size=6).astype(np.float32)
     tensor = torch.from_numpy(parameters.copy()).requires_grad_()
-    optimiser, memory = torch.optim.Adam([tensor], lr=0.01), Adam.fresh(6, rate=0.01)
+    theirs, ours = torch.optim.Adam([tensor], lr=0.01), Adam.fresh(6, learning_rate=0.01)
     for _ in range(25):
         gradient = rng.normal(size=6).astype(np.float32)
         tensor.grad = torch.from_numpy(gradient.copy())
-        optimiser.step()
-        memory.step(parameters, gradient)
+        theirs.step()
+        ours.step(parameters, gradient)
     assert parameters == pytest.approx(tensor.detach().numpy(), abs=1e-6)
+
+
+def test_an_optimizer_goes_on_from_its_arrays_as_if_it_had_never_stopped() -> None:
+    rng = np.random.default_rng(0)
+    parameters, optimizer = rng.normal(size=4).astype(np.float32), Adam.fresh(4, learning_rate=0.1)
+    for gradient in rng.normal(size=(3, 4)).astype(np.float32):
+        optimizer.step(parameters, gradient)
+    arrays = optimizer.arrays("value")
+    assert sorted(arrays) == ["value exp_avg", "value exp_avg_sq", "value steps"]
+    others = [optimizer.copy(), Adam.fresh(4, learning_rate=0.1).restored("value", arrays)]
+    results, gradient = [], rng.normal(size=4).astype(np.float32)
+    for each in (optimizer, *others):
+        moved = parameters.copy()
+        each.step(moved, gradient)
+        results.append(moved)
+    assert np.array_equal(results[0], results[1]), "the copy shares its averages"
+    assert np.array_equal(results[0], results[2])
+    assert arrays["value steps"] == 3, "the arrays went on with the optimizer"
+    assert [each.steps for each in (optimizer, *others)] == [4, 4, 4]
+
+
+def test_a_dropout_mask_multiplies_the_hidden_values() -> None:
+    network = Mlp((2, 3, 1), "relu")
+    parameters, inputs = parameters_of(network), inputs_of(network)
+    plain = network.forward(parameters, inputs)
+    mask = np.array([0.0, 2.0, 1.0]) * np.ones((len(inputs), 1))
+    masked = network.forward(parameters, inputs, [mask])
+    assert np.array_equal(masked[1], plain[1] * mask)
+    (_, _), (head, bias) = network.layers(parameters)
+    assert masked[2] == pytest.approx((plain[1] * mask) @ head + bias)
+
+
+# Scaling
+
+
+def test_input_scaling_leaves_columns_alone_that_never_move() -> None:
+    center, scale = input_scaling(np.array([[1.0, 5.0], [3.0, 5.0]]))
+    assert center.tolist() == [2.0, 5.0]
+    assert scale.tolist() == [1.0, 1.0]
+    assert input_scaling(np.array([[0.0], [6.0]]))[1].tolist() == [3.0]
+    assert input_scaling(np.array([[[0.0], [6.0]], [[0.0], [6.0]]]))[0].tolist() == [3.0], "any number of leading axes"
+
+
+def test_transitions_are_scaled_as_an_observation_and_its_change() -> None:
+    rng = np.random.default_rng(0)
+    before = rng.normal(5.0, 2.0, (50, 2))
+    after = before + rng.normal(0.1, 0.01, (50, 2))
+    scaled = TransitionScaling.of(before, after)(before, after)
+    assert scaled.shape == (50, 4)
+    assert scaled.dtype == np.float32
+    assert scaled.mean(axis=0) == pytest.approx(np.zeros(4), abs=1e-5)
+    assert scaled.std(axis=0) == pytest.approx(np.ones(4), abs=1e-5)
+    assert TransitionScaling(np.array([1.0, 10.0]), np.array([2.0, 5.0]))(np.array([[7.0]]), np.array([[12.0]])).tolist() == [[3.0, -1.0]]
 
 
 # Policies
 
 
-def policy(*, seed: int = 0, widths: tuple[int, ...] = (3, 4, 2), spread: bool = True) -> Policy:
+def policy(*, seed: int = 0, layer_sizes: tuple[int, ...] = (3, 4, 2), std: bool = True) -> Policy:
     rng = np.random.default_rng(seed)
-    network = Mlp(widths)
-    inputs, outputs = widths[0], widths[-1]
+    network = Mlp(layer_sizes)
+    inputs, outputs = layer_sizes[0], layer_sizes[-1]
     arrays = (
         rng.normal(size=network.size),
         rng.normal(size=inputs),
@@ -162,13 +218,13 @@ def policy(*, seed: int = 0, widths: tuple[int, ...] = (3, 4, 2), spread: bool =
         np.full(outputs, -0.3),
         np.full(outputs, 0.4),
     )
-    log_spread = {"log_spread": rng.normal(size=outputs).astype(np.float32)} if spread else {}
-    return Policy(network, *(each.astype(np.float32) for each in arrays), **log_spread)
+    log_std = {"log_std": rng.normal(size=outputs).astype(np.float32)} if std else {}
+    return Policy(network, *(each.astype(np.float32) for each in arrays), **log_std)
 
 
 def test_a_policy_scales_its_inputs_and_clips_its_mean_actions() -> None:
     acting, observations = policy(), np.random.default_rng(1).normal(size=(50, 3))
-    scaled = ((observations - acting.centre) / acting.scale).astype(np.float32)
+    scaled = ((observations - acting.center) / acting.scale).astype(np.float32)
     raw = acting.network.forward(acting.parameters, scaled)[-1]
     assert acting(observations) == pytest.approx(np.clip(raw, -0.3, 0.4), abs=1e-6)
     assert acting(observations).dtype == np.float64
@@ -176,23 +232,23 @@ def test_a_policy_scales_its_inputs_and_clips_its_mean_actions() -> None:
     assert (acting(observations) > raw + 0.01).any(), "nothing was clipped"
 
 
-def test_sampled_actions_scatter_around_the_unclipped_mean_by_the_spread() -> None:
+def test_sampled_actions_scatter_around_the_unclipped_mean_by_the_standard_deviation() -> None:
     acting = policy()
     observation = np.zeros((20_000, 3))
     drawn = acting.sample(observation, np.random.default_rng(0))
     mean = acting.mean(acting.inputs(observation[:1]))[0]
-    spread = np.exp(acting.log_spread)
-    assert (np.abs(drawn.mean(axis=0) - mean) < 4 * spread / np.sqrt(20_000)).all()
-    assert drawn.std(axis=0) == pytest.approx(spread, rel=0.03)
+    std = np.exp(acting.log_std)
+    assert (np.abs(drawn.mean(axis=0) - mean) < 4 * std / np.sqrt(20_000)).all()
+    assert drawn.std(axis=0) == pytest.approx(std, rel=0.03)
     again = acting.sample(observation, np.random.default_rng(0))
     assert np.array_equal(drawn, again)
 
 
 @settings(max_examples=20)
 @given(st.integers(0, 1000), st.lists(st.integers(1, 6), min_size=2, max_size=4), st.booleans(), st.sampled_from(["tanh", "relu"]))
-def test_loading_a_saved_policy_changes_nothing(tmp_path_factory: pytest.TempPathFactory, seed, widths, spread, activation) -> None:
-    saved = policy(seed=seed, widths=tuple(widths), spread=spread)
-    saved = Policy(Mlp(saved.network.widths, activation), *(getattr(saved, name) for name in ARRAYS))
+def test_loading_a_saved_policy_changes_nothing(tmp_path_factory: pytest.TempPathFactory, seed, layer_sizes, std, activation) -> None:
+    saved = policy(seed=seed, layer_sizes=tuple(layer_sizes), std=std)
+    saved = Policy(Mlp(saved.network.layer_sizes, activation), *(getattr(saved, name) for name in ARRAYS))
     path = tmp_path_factory.mktemp("policy") / "policy.safetensors"
     saved.save(path)
     loaded = Policy.load(path)
@@ -200,28 +256,30 @@ def test_loading_a_saved_policy_changes_nothing(tmp_path_factory: pytest.TempPat
     for name in ARRAYS:
         assert getattr(loaded, name).dtype == np.float32
         assert np.array_equal(getattr(loaded, name), getattr(saved, name))
-    observations = np.random.default_rng(0).normal(size=(5, widths[0]))
+    observations = np.random.default_rng(0).normal(size=(5, layer_sizes[0]))
     assert np.array_equal(loaded(observations), saved(observations))
 
 
-ARRAYS = ("parameters", "centre", "scale", "low", "high", "log_spread")
+ARRAYS = ("parameters", "center", "scale", "low", "high", "log_std")
+NAMES_IN_FILES = {"parameters": "parameters", "centre": "center", "scale": "scale", "low": "low", "high": "high", "log_spread": "log_std"}
+"""As the first policies were written; the ones that come with the package have them."""
 
 
 def _contents(tmp_path: Path) -> dict[str, bytes]:
     good = policy()
     good.save(tmp_path / "good.safetensors")
     content = (tmp_path / "good.safetensors").read_bytes()
-    arrays = {name: getattr(good, name) for name in ARRAYS}
+    arrays = {name: getattr(good, attribute) for name, attribute in NAMES_IN_FILES.items()}
     label = {"imitable-policy": json.dumps({"widths": [3, 4, 2], "activation": "tanh"})}
     return {
         "empty": b"",
         "text": b"not a policy at all, just some words",
         "cut short": content[: len(content) // 2],
         "another program's": save(arrays),
-        "without an array": save({name: arrays[name] for name in ARRAYS if name != "scale"}, metadata=label),
+        "without an array": save({name: array for name, array in arrays.items() if name != "scale"}, metadata=label),
         "with a damaged label": save(arrays, metadata={"imitable-policy": "{widths"}),
         "with a label that says too little": save(arrays, metadata={"imitable-policy": "{}"}),
-        "of other widths than it says": save(arrays, metadata={"imitable-policy": json.dumps({"widths": [3, 9, 2], "activation": "tanh"})}),
+        "of other layers than it says": save(arrays, metadata={"imitable-policy": json.dumps({"widths": [3, 9, 2], "activation": "tanh"})}),
     }
 
 
@@ -235,7 +293,7 @@ def _contents(tmp_path: Path) -> dict[str, bytes]:
         "without an array",
         "with a damaged label",
         "with a label that says too little",
-        "of other widths than it says",
+        "of other layers than it says",
     ],
 )
 def test_a_file_that_is_no_policy_is_refused_by_name(tmp_path: Path, kind: str) -> None:
@@ -251,7 +309,7 @@ def test_a_missing_policy_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_a_deterministic_policy_refuses_to_sample() -> None:
-    policy = Policy.fresh(Mlp((2, 1)), centre=np.zeros(2), scale=np.ones(2), low=-np.ones(1), high=np.ones(1), rng=np.random.default_rng(0))
+    policy = Policy.fresh(Mlp((2, 1)), center=np.zeros(2), scale=np.ones(2), low=-np.ones(1), high=np.ones(1), rng=np.random.default_rng(0))
     with pytest.raises(ImitableError, match="deterministic"):
         policy.sample(np.zeros((3, 2)), np.random.default_rng(0))
     assert policy(np.zeros((3, 2))).shape == (3, 1)

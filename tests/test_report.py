@@ -1,20 +1,143 @@
-"""Pictures that no command of the command line draws."""
+"""Pictures and tables: what they show, not how they look."""
 
 from pathlib import Path
 from typing import Any
 
+import matplotlib.image
 import numpy as np
 import pytest
+from matplotlib.collections import PathCollection
+from matplotlib.colors import to_rgb
 
-from imitable.report.figures import draw_returns
+from imitable.pipeline import Table
+from imitable.report.figures import (
+    INFEASIBLE,
+    KEPT,
+    REASON_COLOURS,
+    REASONS,
+    WORSE,
+    draw_curves,
+    draw_returns,
+    draw_scores,
+    verdicts,
+)
+from imitable.report.terminal import print_divergence, print_scores, print_table, progress_bar
+from imitable.scores import Tolerance
 
 
-def test_returns_are_drawn_for_each_method_and_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[Any] = []
-    monkeypatch.setattr("imitable.report.figures._write", lambda figure, _: drawn.append(figure))
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Figures, in place of files."""
+    figures: list[Any] = []
+    monkeypatch.setattr("imitable.report.figures.write_figure", lambda figure, _: figures.append(figure))
+    return figures
+
+
+def table() -> Table:
+    """Six demonstrations: two kept, two that the robot cannot follow, two that are worse than another."""
+    feasibility, optimality = np.array([1.0, 0.8, 0.0, 0.0, 1.0, 0.9]), np.array([1.0, 0.9, 1.0, 0.2, 0.01, 0.0])
+    return {
+        "source": np.array(["optimal", "suboptimal", "other-dynamics", "mine", "optimal", "mine"]),
+        "length": np.full(6, 10),
+        "return": np.array([5.0, 4.0, 9.0, 3.0, -50.0, -60.0]),
+        "distance": np.array([0.01, 0.02, 0.5, np.inf, 0.0, 0.015]),
+        "feasibility": feasibility,
+        "rectified_return": np.full(6, 5.0),
+        "optimality": optimality,
+        "weight": feasibility * optimality,
+    }
+
+
+def test_every_demonstration_is_kept_or_has_a_reason() -> None:
+    assert [REASONS[number] for number in verdicts(table())] == [KEPT, KEPT, INFEASIBLE, INFEASIBLE, WORSE, WORSE]
+
+
+def test_scores_are_drawn_with_a_dot_for_every_demonstration_and_a_bar_for_every_reason(drawn: list[Any], tmp_path: Path) -> None:
+    draw_scores(table(), Tolerance(0.01, 0.1), tmp_path / "scores.png", sigma=4.0)
+    (figure,) = drawn
+    clouds, counts = figure.axes
+    assert figure.get_suptitle() == "2 of 6 demonstrations kept"
+    dots = np.concatenate([np.asarray(each.get_offsets()) for each in clouds.collections if isinstance(each, PathCollection)])
+    assert len(dots) == 6
+    assert np.isfinite(dots).all(), "a replay that broke down is beyond all, but on the picture"
+    assert [label.get_text() for label in counts.get_yticklabels()] == ["optimal", "suboptimal", "other-dynamics", "mine"]
+    assert [text.get_text() for text in counts.get_legend().get_texts()] == list(REASONS)
+    widths = {reason: [bar.get_width() for bar in bars] for reason, bars in zip(REASONS, counts.containers, strict=True)}
+    assert widths == {KEPT: [0.5, 1.0, 0.0, 0.0], INFEASIBLE: [0.0, 0.0, 1.0, 0.5], WORSE: [0.5, 0.0, 0.0, 0.5]}
+
+
+def test_the_picture_has_its_size_and_the_colours_of_the_reasons(tmp_path: Path) -> None:
+    draw_scores(table(), Tolerance(0.01, 0.1), tmp_path / "scores.png", sigma=4.0)
+    image = matplotlib.image.imread(tmp_path / "scores.png")
+    assert image.shape[:2] == (702, 1638)
+    for reason in REASONS:
+        near = np.abs(image[..., :3] - np.array(to_rgb(REASON_COLOURS[reason]))).max(axis=2) < 0.01
+        assert near.sum() > 200, f"nothing is drawn for {reason!r}"
+
+
+@pytest.mark.parametrize("kept", [0, 6])
+def test_all_or_nothing_can_be_kept(drawn: list[Any], tmp_path: Path, kept: int) -> None:
+    scores = table() | {"weight": np.full(6, float(kept > 0))}
+    draw_scores(scores, Tolerance(0.0, 0.1), tmp_path / "scores.png", sigma=4.0)
+    assert drawn[0].get_suptitle() == f"{kept} of 6 demonstrations kept"
+
+
+def test_one_demonstration_can_be_drawn(tmp_path: Path) -> None:
+    draw_scores({name: column[:1] for name, column in table().items()}, Tolerance(0.01, 0.1), tmp_path / "one.png", sigma=0.5)
+    assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
+
+
+def points(*returns: float) -> list[dict[str, float]]:
+    return [{"steps": 10 * number, "mean_return": value} for number, value in enumerate(returns, start=1)]
+
+
+def test_curves_are_drawn_with_their_mean(drawn: list[Any], tmp_path: Path) -> None:
+    draw_curves({"none": [points(1.0, 2.0, 3.0), points(3.0, 4.0)], "ours": [points(5.0)], "waiting": [[]]}, tmp_path / "curves.png")
+    (axes,) = drawn[0].axes
+    lines = {line.get_label(): (line.get_xdata().tolist(), line.get_ydata().tolist()) for line in axes.lines}
+    assert lines == {"none (2 seeds)": ([10, 20], [2.0, 3.0]), "ours": ([10], [5.0])}, "unfinished runs shorten the mean"
+
+
+def test_returns_are_drawn_for_each_method_and_run(drawn: list[Any], tmp_path: Path) -> None:
     draw_returns({"none": [1.0, 2.0], "ours": [3.0]}, tmp_path / "returns.png", title="ant/x-axis")
     (axes,) = drawn[0].axes
     dots = [np.asarray(each.get_offsets())[:, 1].tolist() for each in axes.collections]
     assert [1.0, 2.0] in dots
     assert [3.0] in dots
     assert [label.get_text() for label in axes.get_xticklabels()] == ["none", "ours"]
+
+
+# The terminal
+
+
+def test_a_table_has_a_line_per_row_and_its_columns_below_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("task", "n"), [("driving/slow", "1"), ("ant", "200")])
+    assert capsys.readouterr().out.splitlines() == ["task          n", "------------  ---", "driving/slow  1", "ant           200"]
+
+
+def test_scores_are_printed_by_source(capsys: pytest.CaptureFixture[str]) -> None:
+    print_scores(table())
+    rows = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()[2:]}
+    assert rows["optimal"] == ["2", "-22.5", "100%", "0.51", "58.4%"]
+    assert rows["other-dynamics"] == ["1", "9.0", "0%", "1.00", "0.0%"]
+
+
+def test_scores_without_returns_or_weights_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    scores = {name: column for name, column in table().items() if name not in ("optimality", "rectified_return")}
+    print_scores(scores | {"weight": np.zeros(6)})
+    rows = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()[2:]}
+    assert rows["optimal"] == ["2", "-22.5", "100%", "-", "-"]
+
+
+def test_simulations_that_broke_down_are_told_and_others_are_not(capsys: pytest.CaptureFixture[str]) -> None:
+    print_divergence({"assessing": 0, "learning": 0})
+    assert capsys.readouterr().err == ""
+    print_divergence({"assessing": 3, "learning": 0, "evaluating": 1})
+    assert capsys.readouterr().err == "note: simulations diverged and were ended: 3 while assessing, 1 while evaluating\n"
+
+
+def test_no_bar_is_drawn_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_bar("working") as progress:
+        progress(0.5)
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.strip()) == ("", "")

@@ -7,13 +7,13 @@ from hypothesis.extra import numpy as hnp
 
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
-from imitable.sampling import TransitionSampler, effective_sample_size
+from imitable.sampling import TransitionSampler, demonstration_weights, effective_sample_size
 
 
 def identifiable(lengths: list[int]) -> Demonstrations:
-    """State = 1000 * demonstration + step, in two columns."""
-    states = [[1000.0 * demo + step] * 2 for demo, length in enumerate(lengths) for step in range(length + 1)]
-    return Demonstrations(np.array(states), np.array(lengths), np.zeros(len(lengths)))
+    """Observation = 1000 * demonstration + step, in two columns."""
+    observations = [[1000.0 * demo + step] * 2 for demo, length in enumerate(lengths) for step in range(length + 1)]
+    return Demonstrations(np.array(observations), np.array(lengths), np.zeros(len(lengths)))
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.floats(0, 1)), min_size=1, max_size=12).filter(lambda pairs: any(w > 0 for _, w in pairs)))
@@ -26,6 +26,31 @@ def test_p_w_sums_to_one_and_is_proportional_to_the_weights(pairs: list[tuple[in
     assert np.diff(cumulative, prepend=0.0) == pytest.approx(expected / expected.sum(), abs=1e-12)
 
 
+@given(st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=5), min_size=1, max_size=6).filter(lambda drawn: any(map(any, drawn))))
+def test_p_w_is_proportional_to_weights_of_transitions(drawn: list[list[float]]) -> None:
+    weights = np.array([weight for each in drawn for weight in each])
+    cumulative = TransitionSampler(identifiable([len(each) for each in drawn]), weights).cumulative
+    relative = weights / weights.max()
+    assert cumulative[-1] == 1.0
+    assert np.diff(cumulative, prepend=0.0) == pytest.approx(relative / relative.sum(), abs=1e-12)
+
+
+def test_transitions_of_one_demonstration_are_drawn_by_their_own_weights() -> None:
+    weights, count = np.array([0.0, 0.5, 0.0, 0.2, 0.0, 0.3]), 20_000
+    before, after = TransitionSampler(identifiable([3, 1, 2]), weights).draw(count, np.random.default_rng(0))
+    assert np.array_equal(after, before + 1)
+    drawn, counts = np.unique(before[:, 0], return_counts=True)
+    assert drawn.tolist() == [1, 1000, 2001]
+    expected = np.array([0.5, 0.2, 0.3])
+    assert (np.abs(counts / count - expected) < 4 * np.sqrt(expected * (1 - expected) / count)).all()
+
+
+def test_weights_of_demonstrations_are_the_means_of_their_transitions_or_stay() -> None:
+    lengths = np.array([2, 1, 3])
+    assert demonstration_weights(np.array([0.2, 0.4, 1.0, 0.0, 0.3, 0.6]), lengths) == pytest.approx([0.3, 1.0, 0.3])
+    assert demonstration_weights(np.array([0.2, 0.4, 1.0]), lengths).tolist() == [0.2, 0.4, 1.0]
+
+
 def test_drawn_pairs_are_transitions_of_one_demonstration() -> None:
     lengths = [3, 1, 7, 2]
     before, after = TransitionSampler(identifiable(lengths), np.ones(4)).draw(5000, np.random.default_rng(0))
@@ -36,12 +61,12 @@ def test_drawn_pairs_are_transitions_of_one_demonstration() -> None:
     assert set(before[:, 0]) == {1000.0 * demo + step for demo, length in enumerate(lengths) for step in range(length)}
 
 
-def test_picked_numbers_name_the_drawn_transitions() -> None:
+def test_drawn_indices_name_the_drawn_transitions() -> None:
     demos = identifiable([3, 1, 7, 2])
     sampler = TransitionSampler(demos, np.array([0.2, 0.9, 0.0, 0.4]))
-    picks = sampler.pick(300, np.random.default_rng(4))
+    indices = sampler.draw_indices(300, np.random.default_rng(4))
     before, _ = sampler.draw(300, np.random.default_rng(4))
-    assert np.array_equal(demos.states[demos.transition_rows[picks]], before)
+    assert np.array_equal(demos.observations[demos.transition_rows[indices]], before)
 
 
 def test_transitions_are_drawn_as_often_as_p_w_says() -> None:
@@ -71,7 +96,7 @@ class Rigged:
 def test_the_ends_of_the_unit_interval_fall_on_weighted_demonstrations() -> None:
     sampler = TransitionSampler(identifiable([3, 2, 3]), np.array([0.0, 0.3, 0.0]))
     last = np.nextafter(1.0, 0.0)
-    assert sampler.pick(3, Rigged(0.0, 0.5, last)).tolist() == [3, 4, 4]  # type: ignore[arg-type]
+    assert sampler.draw_indices(3, Rigged(0.0, 0.5, last)).tolist() == [3, 4, 4]  # type: ignore[arg-type]
 
 
 def test_the_same_generator_draws_the_same() -> None:
@@ -84,11 +109,14 @@ def test_the_same_generator_draws_the_same() -> None:
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ([0.0, 0.0, 0.0], "all 3 weights are zero.*raise Settings.noise.*Settings.sigma"),
+        ([0.0, 0.0, 0.0], "all 3 weights are zero, so there is nothing to learn from; `Assessment.weights` says why"),
+        ([0.0] * 6, "all 6 weights are zero"),
         ([1.0, np.nan, 1.0], "demonstration 1 has weight nan"),
         ([1.0, 1.0, np.inf], "demonstration 2 has weight inf"),
         ([-0.25, 1.0, 1.0], "demonstration 0 has weight -0.25"),
-        ([1.0, 1.0], r"weights have shape \(2,\); 3 demonstrations need \(3,\)"),
+        ([1.0, 1.0, np.nan, 1.0, 1.0, 1.0], "transition 2 has weight nan"),
+        ([1.0, 1.0, 1.0, 1.0, 1.0, -1.0], "transition 5 has weight -1"),
+        ([1.0, 1.0], r"weights have shape \(2,\); 3 demonstrations need \(3,\), or \(6,\) per transition"),
         ([[1.0, 1.0, 1.0]], r"weights have shape \(1, 3\)"),
     ],
 )

@@ -1,19 +1,20 @@
 """A one-joint arm that turns in one direction only, with its exact inverse dynamics: the smallest pair of dynamics."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from imitable.arrays import Array, Booleans, Generator, Integers
-from imitable.demonstrations import Demonstrations, Mixture, join
-from imitable.experts import Cast
-from imitable.inverse_dynamics import InverseDynamicsFit
+from imitable.arrays import Array, Arrays, Booleans, Generator, Progress, Snapshot, no_progress
+from imitable.assessment import Assessment, Exploration, assess
+from imitable.demonstrations import Demonstrations, join
+from imitable.inverse_dynamics import InverseDynamicsModel, Recovered
 from imitable.learners import Cloning, Gail, Learner
-from imitable.problem import Problem, Settings, pose
-from imitable.reinforcement import Episodes, Trpo, demonstrate
+from imitable.paper.demonstrators import Demonstrators, Mixture
+from imitable.paper.tasks import Task
+from imitable.rollouts import Episodes, run_episodes
+from imitable.scores import RectifiedOptimality, ReplayFeasibility, product
 from imitable.simulators import Simulator
-from imitable.tasks import Task
+from imitable.trpo import Trpo
 
 
 @dataclass(frozen=True)
@@ -26,10 +27,7 @@ class Turntable:
     timestep: float = 0.05  # s
     action_low: Array = field(default_factory=lambda: np.array([-1.0]))
     action_high: Array = field(default_factory=lambda: np.array([1.0]))
-    action_cost: float = 0.0
-    observed: tuple[str, ...] = ("joint cos", "joint sin", "goal cos", "goal sin")
-    matched: Integers = field(default_factory=lambda: np.array([0, 1]))
-    start_key: Integers | None = field(default_factory=lambda: np.array([2, 3]))
+    observation_names: tuple[str, ...] = ("joint cos", "joint sin", "goal cos", "goal sin")
 
     def initial_states(self, count: int, rng: Generator) -> Array:
         return np.stack([np.zeros(count), rng.uniform(-np.pi, np.pi, count)], axis=1)
@@ -45,11 +43,11 @@ class Turntable:
     def restore(self, observations: Array, like: Array | None = None) -> Array:
         return np.stack([joint_angle(observations), np.arctan2(observations[:, 3], observations[:, 2])], axis=1)
 
-    def reward(self, states: Array, next_states: Array) -> Array:
+    def reward(self, states: Array, actions: Array, next_states: Array) -> Array:
         reached = self.observe(next_states)
         return -np.linalg.norm(reached[:, :2] - reached[:, 2:], axis=1)
 
-    def finished(self, states: Array) -> Booleans:
+    def terminated(self, states: Array) -> Booleans:
         return np.zeros(len(states), dtype=bool)
 
 
@@ -65,28 +63,37 @@ def joint_angle(observations: Array) -> Array:
 class ExactInverse:
     """The action that turns the joint as far as the next observation shows."""
 
-    target: Turntable
+    robot: Turntable
 
-    def __call__(self, observations: Array, next_observations: Array) -> Array:
-        turned = joint_angle(next_observations) - joint_angle(observations)
+    def __call__(self, states: Array, next_observations: Array, *, guess: Array | None = None) -> Recovered:
+        turned = joint_angle(next_observations) - joint_angle(self.robot.observe(states))
         turned = (turned + np.pi) % (2 * np.pi) - np.pi
-        return np.clip(turned / (2.0 * self.target.timestep), -1.0, 1.0)[:, None]
+        wanted = turned / (2.0 * self.robot.timestep)
+
+        return Recovered.unchecked(wanted[:, None], self.robot)
+
+    def arrays(self) -> Arrays:
+        return {}
 
 
 @dataclass(frozen=True)
-class ExactFit(InverseDynamicsFit):
-    """Stands where the fit of a network would: it returns the exact inverse and learns nothing."""
+class ExactModel:
+    """Stands where the fit of a network would: it gives the exact inverse and learns nothing."""
 
-    def __call__(  # type: ignore[override]
-        self, exploration: Episodes, target: Turntable, *, rng: Generator, watch: Callable[[float], None] = lambda share: None
-    ) -> ExactInverse:
-        assert len(exploration.trajectories)
+    def fit(self, own: Episodes, robot: Turntable, *, rng: Generator, progress: Progress = no_progress) -> ExactInverse:
+        assert len(own.trajectories)
         assert rng is not None
-        watch(1.0)
-        return ExactInverse(target)
+        progress(1.0)
+        return ExactInverse(robot)
+
+    def restored(self, arrays: Snapshot, robot: Turntable) -> ExactInverse:
+        return ExactInverse(robot)
 
 
-SETTINGS = Settings(noise=0.01, sigma=10.0, radius=0.5, exploration=20, fit=ExactFit())
+EXPLORATION = Exploration(episodes=20, steps=None)
+FEASIBILITY = ReplayFeasibility(delta_s=0.01, columns=(0, 1))
+OPTIMALITY = RectifiedOptimality(sigma=10.0, radius=0.5, columns=(2, 3), feasibility=FEASIBILITY, feasible_above=0.0)
+OURS = product(FEASIBILITY, OPTIMALITY)
 
 
 def chase(observations: Array, rng: Generator) -> Array:
@@ -103,8 +110,8 @@ def wander(observations: Array, rng: Generator) -> Array:
 def demonstrations(simulator: Simulator = CLOCKWISE, *, count: int = 8, seed: int = 0, source: str | None = None) -> Demonstrations:
     """Goal-seeking episodes of one turntable."""
     rng = np.random.default_rng(seed)
-    made = demonstrate(simulator, lambda observations: chase(observations, rng), count=count, rng=rng).trajectories
-    return made if source is None else replace(made, sources=(source,) * count)
+    made = run_episodes(simulator, lambda observations: chase(observations, rng), count=count, rng=rng).trajectories
+    return made if source is None else made.with_sources((source,) * count)
 
 
 def mixed(*, own: int = 8, other: int = 4, seed: int = 0) -> Demonstrations:
@@ -117,21 +124,43 @@ def mixed(*, own: int = 8, other: int = 4, seed: int = 0) -> Demonstrations:
     )
 
 
-def posed(given: Demonstrations | None = None, *, settings: Settings = SETTINGS, seed: int = 0) -> Problem:
-    """A problem on the clockwise turntable."""
-    return pose(mixed() if given is None else given, CLOCKWISE, settings=settings, rng=np.random.default_rng(seed))
+def assessed(
+    given: Demonstrations | None = None,
+    *,
+    robot: Simulator = CLOCKWISE,
+    model: InverseDynamicsModel | None = None,
+    exploration: Exploration = EXPLORATION,
+    seed: int = 0,
+) -> Assessment:
+    """An assessment on the clockwise turntable, by its exact inverse."""
+    given = mixed() if given is None else given
+    return assess(given, robot, model=model or ExactModel(), exploration=exploration, rng=np.random.default_rng(seed))
 
 
 TINY_GAIL = Gail(
-    rounds=6, checkpoint_every=2, discriminator_hidden=(8,), trpo=Trpo(batch=200, hidden=(8, 8), value_minibatches=4, fisher_share=1.0)
+    rounds=6,
+    checkpoint_every=2,
+    discriminator_hidden_sizes=(8,),
+    trpo=Trpo(batch_size=200, hidden_sizes=(8, 8), value_minibatches=4, fisher_fraction=1.0),
 )
-TINY_CLONING = Cloning(updates=60, checkpoint_every=20, hidden=(8, 8), batch=32)
+TINY_CLONING = Cloning(updates=60, checkpoint_every=20, hidden_sizes=(8, 8), batch_size=32)
 
 
-def task(learner: Learner = TINY_CLONING, *, settings: Settings = SETTINGS) -> Task:
+def task(learner: Learner = TINY_CLONING) -> Task:
     """A task that runs in a fraction of a second."""
     mixture = Mixture(optimal=0.3, suboptimal=0.5, other_dynamics=0.2)
-    return Task("turntable/clockwise", Cast(CLOCKWISE, COUNTER_CLOCKWISE, chase, wander, chase, mixture), settings, learner)
+    return Task(
+        "turntable/clockwise",
+        Demonstrators(CLOCKWISE, COUNTER_CLOCKWISE, chase, wander, chase, mixture),
+        feasibility=FEASIBILITY,
+        optimality=OPTIMALITY,
+        replay_feasibility=FEASIBILITY,
+        paper_exploration=EXPLORATION,
+        learner="cloning",
+        learners={"cloning": learner, "gail": TINY_GAIL},
+        model=ExactModel(),
+        exploration=EXPLORATION,
+    )
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 
-import imitable.sweep
+import imitable.paper.sweep
 from imitable.errors import ImitableError
-from imitable.sweep import Cell, cells, interquartile_mean, parse_seeds, summarise, summary, sweep
+from imitable.paper.sweep import Cell, cells, interquartile_mean, parse_seeds, summarize, summary, sweep
+
+START = imitable.paper.sweep._start
 
 
 class Workers:
@@ -43,7 +45,7 @@ class Workers:
 @pytest.fixture
 def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Workers]:
     fakes = Workers(failing=("broken",))
-    monkeypatch.setattr(imitable.sweep, "_start", fakes)
+    monkeypatch.setattr(imitable.paper.sweep, "_start", fakes)
     yield fakes
     for each in fakes.processes:
         each.wait()
@@ -62,41 +64,57 @@ def test_the_grid_goes_seed_by_seed(tmp_path: Path) -> None:
 
 def test_every_cell_runs_once_with_no_more_workers_than_asked_for(workers: Workers, tmp_path: Path) -> None:
     grid = cells(["driving/slow"], ["none", "ours"], [0, 1], root=tmp_path)
-    seen: list[Cell] = []
-    assert sweep(grid, workers=2, watch=seen.append) == []
+    heard: list[float] = []
+    assert sweep(grid, workers=2, progress=heard.append) == []
     assert sorted(workers.started, key=grid.index) == grid
     assert workers.most == 2
-    assert sorted(seen, key=grid.index) == grid
+    assert heard[0] == 0.0
+    assert heard == sorted(heard)
+    assert heard[-1] >= 0.5
 
 
-def test_finished_cells_are_skipped_and_still_told(workers: Workers, tmp_path: Path) -> None:
+def test_finished_cells_are_skipped_and_count_as_done(workers: Workers, tmp_path: Path) -> None:
     grid = cells(["driving/slow"], ["none", "ours"], [0], root=tmp_path)
     sweep(grid)
     workers.started.clear()
-    seen: list[Cell] = []
+    heard: list[float] = []
     more = cells(["driving/slow"], ["none", "ours"], [0, 1], root=tmp_path)
-    sweep(more, watch=seen.append)
+    sweep(more, progress=heard.append)
     assert workers.started == more[2:]
-    assert sorted(seen, key=more.index) == more
+    assert heard[0] == 0.5
+    workers.started.clear()
+    assert sweep(more) == []
+    assert workers.started == []
 
 
-def test_a_failing_cell_is_reported_with_its_last_words_and_the_rest_goes_on(workers: Workers, tmp_path: Path) -> None:
+def test_a_cell_that_is_refused_does_not_run_and_the_rest_does(workers: Workers, tmp_path: Path) -> None:
+    grid = cells(["driving/slow"], ["none", "ours"], [0, 1], root=tmp_path)
+
+    def check(cell: Cell) -> None:
+        if cell is grid[1]:
+            raise ImitableError("made with other settings")
+
+    (failure,) = sweep(grid, check=check)
+    assert (failure.cell, failure.reason) == (grid[1], "made with other settings")
+    assert sorted(workers.started, key=grid.index) == [grid[0], *grid[2:]]
+
+
+def test_a_failing_cell_is_reported_with_the_last_line_of_its_log_and_the_rest_goes_on(workers: Workers, tmp_path: Path) -> None:
     grid = cells(["driving/slow"], ["broken", "ours"], [0, 1], root=tmp_path)
     failures = sweep(grid, workers=1)
     assert workers.started == grid
     assert [failure.cell for failure in failures] == [grid[0], grid[2]]
     assert "exit code 1: error: this one cannot work" in failures[0].reason
     assert "log.txt" in failures[0].reason
-    assert [(each.method, each.means.tolist()) for each in summarise(grid, rng=np.random.default_rng(0))] == [("ours", [0.0, 1.0])]
+    assert [(each.method, each.means.tolist()) for each in summarize(grid, rng=np.random.default_rng(0))] == [("ours", [0.0, 1.0])]
 
 
 def test_a_cell_with_damaged_files_does_not_stop_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = imitable.sweep._start
     fakes = Workers()
     damaged, good = grid = cells(["driving/slow"], ["none", "ours"], [0], root=tmp_path)
     damaged.folder.mkdir(parents=True)
     (damaged.folder / "config.json").write_text("{")
-    monkeypatch.setattr(imitable.sweep, "_start", lambda cell, options: (real if cell is damaged else fakes)(cell, options))
+    monkeypatch.setattr(imitable.paper.sweep, "_start", lambda cell, options: (START if cell is damaged else fakes)(cell, options))
     failures = sweep(grid, workers=1)
     assert [failure.cell for failure in failures] == [damaged]
     assert "config.json" in failures[0].reason
@@ -115,7 +133,7 @@ def test_a_sweep_without_workers_is_refused_rather_than_waited_for(
     def never(_: float) -> None:
         raise AssertionError("the sweep waits for workers that never come")
 
-    monkeypatch.setattr(imitable.sweep, "time", SimpleNamespace(sleep=never))
+    monkeypatch.setattr(imitable.paper.sweep, "time", SimpleNamespace(sleep=never))
     with pytest.raises(ImitableError, match=f"workers.*{count}"):
         sweep(cells(["driving/slow"], ["none"], [0], root=tmp_path), workers=count)
     assert not workers.started
@@ -132,8 +150,8 @@ def test_an_interrupted_sweep_ends_its_processes(tmp_path: Path, monkeypatch: py
     def interrupt(_: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(imitable.sweep, "_start", endless)
-    monkeypatch.setattr(imitable.sweep, "time", SimpleNamespace(sleep=interrupt))
+    monkeypatch.setattr(imitable.paper.sweep, "_start", endless)
+    monkeypatch.setattr(imitable.paper.sweep, "time", SimpleNamespace(sleep=interrupt))
     with pytest.raises(KeyboardInterrupt):
         sweep(cells(["driving/slow"], ["none", "ours"], [0], root=tmp_path), workers=2)
     assert len(processes) == 2
@@ -145,10 +163,10 @@ def test_interrupted_cells_are_resumed_with_their_options_in_single_threaded_pro
 ) -> None:
     (cell,) = cells(["driving/slow"], ["ours"], [3], root=tmp_path)
     calls = []
-    monkeypatch.setattr(imitable.sweep.subprocess, "Popen", lambda command, **options: calls.append((command, options)))
-    imitable.sweep._start(cell, ["--set", "sigma=20"])
+    monkeypatch.setattr(imitable.paper.sweep.subprocess, "Popen", lambda command, **options: calls.append((command, options)))
+    imitable.paper.sweep._start(cell, ["--set", "sigma=20"])
     (cell.folder / "config.json").write_text("{}")
-    imitable.sweep._start(cell, ["--set", "sigma=20"])
+    imitable.paper.sweep._start(cell, ["--set", "sigma=20"])
     fresh, again = (command for command, _ in calls)
     assert fresh[1:] == [
         "-m",
@@ -201,18 +219,32 @@ def test_the_interquartile_mean_lies_within_and_moves_along(values: np.ndarray, 
     assert interquartile_mean(values[::-1]) == pytest.approx(middle, abs=1e-6)
 
 
-def test_the_bootstrap_interval_surrounds_the_middle_and_is_repeatable() -> None:
+def test_the_bootstrap_interval_surrounds_the_interquartile_mean_and_is_repeatable() -> None:
     means = np.random.default_rng(0).normal(10, 2, 20)
     one, again = (summary("task", "method", means, rng=np.random.default_rng(1)) for _ in range(2))
     assert one.interval == again.interval
     low, high = one.interval
-    assert low < one.middle < high
+    assert low < one.interquartile_mean < high
     assert 0.5 < high - low < 4
     alone = summary("task", "method", np.array([5.0]), rng=np.random.default_rng(0))
-    assert (alone.middle, alone.interval) == (5.0, (5.0, 5.0))
+    assert (alone.interquartile_mean, alone.interval) == (5.0, (5.0, 5.0))
 
 
-def test_cells_that_pose_one_problem_do_not_start_together(tmp_path: Path) -> None:
+def test_cells_that_assess_the_same_demonstrations_do_not_start_together(tmp_path: Path) -> None:
     first, second, third = cells(["driving/slow", "driving/fast"], ["none", "ours"], [0], root=tmp_path)[:3]
-    assert imitable.sweep._next([second, third], [first]) == 1
-    assert imitable.sweep._next([second], [first]) == 0
+    assert imitable.paper.sweep._next([second, third], [first]) == 1
+    assert imitable.paper.sweep._next([second], [first]) == 0
+    first.folder.mkdir(parents=True)
+    (first.folder / "scores.parquet").write_bytes(b"")
+    assert imitable.paper.sweep._next([second, third], [first]) == 0, "the first has assessed them"
+
+
+def test_a_folder_that_cannot_be_made_fails_only_its_cell(workers: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked, good = grid = cells(["driving/slow", "driving/fast"], ["none"], [0], root=tmp_path)
+    (tmp_path / "driving-slow").write_text("mine")
+    fakes = workers
+    monkeypatch.setattr(imitable.paper.sweep, "_start", lambda cell, options: (START if cell is blocked else fakes)(cell, options))
+    (failure,) = sweep(grid, workers=1)
+    assert failure.cell is blocked
+    assert "cannot write" in failure.reason
+    assert fakes.started == [good]

@@ -1,0 +1,183 @@
+"""Commands in processes of their own: signals, sweeps, and how fast they start."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from imitable import cli
+from imitable.formats import npz
+from imitable.paper.run import collected
+from imitable.paper.tasks import find_task
+
+TINY = [part for change in ("updates=20", "checkpoint_every=10", "episodes=10") for part in ("--set", change)]
+
+
+def process(*arguments: object) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "imitable", *map(str, arguments)]
+    heed = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)}  # ignored signals are inherited
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **heed)
+
+
+@pytest.fixture(scope="module")
+def demos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Forty demonstrations of driving/slow."""
+    path = tmp_path_factory.mktemp("demos") / "demos.npz"
+    npz.write(collected(find_task("driving/slow"), seed=0, count=40), path)
+    return path
+
+
+def call(arguments: list[object], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    """Exit code, and what was printed, of a command in this process."""
+    monkeypatch.setattr(sys, "argv", ["imitable", *map(str, arguments)])
+    code = 0
+    try:
+        cli.main()
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    return code, *capsys.readouterr()
+
+
+def test_control_c_in_mid_run_keeps_what_was_done_and_resumes_to_the_same_bytes(demos: Path, tmp_path: Path) -> None:
+    changes = ("updates=600", "checkpoint_every=100", "episodes=10")
+    settings = [part for change in changes for part in ("--set", change)]
+
+    def command(folder: str) -> list[object]:
+        return ["run", "driving/slow", "--method", "none", "--demos", demos, "-o", tmp_path / folder, *settings]
+
+    running = process(*command("cut"))
+    snapshot, patience = tmp_path / "cut" / "snapshot.npz", time.monotonic() + 100
+    while not snapshot.exists() and running.poll() is None and time.monotonic() < patience:
+        time.sleep(0.01)
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 130, err
+    assert "--resume" in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "cut" / "result.json").exists(), "it had finished before the interruption"
+    assert snapshot.exists()
+    kept = len(json.loads((tmp_path / "cut" / "curve.json").read_text())["checkpoints"])
+    assert 1 <= kept < 6
+    resuming, whole = process(*command("cut"), "--resume"), process(*command("whole"))
+    for each in (resuming, whole):
+        out, err = each.communicate(timeout=200)
+        assert each.returncode == 0, err
+    assert f"{tmp_path / 'whole'}: mean return" in out
+    for name in ("config.json", "curve.json", "policy.safetensors", "scores.parquet"):
+        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+
+
+def test_a_sweep_runs_its_grid_reports_what_failed_and_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["sweep", "--tasks", "driving/slow", "--methods", "none", "feasibility", "--seeds", "0", "-o", tmp_path, *TINY]
+    # This cell was begun with other settings, so it cannot be resumed.
+    stuck = tmp_path / "driving-slow" / "none" / "seed-0"
+    stuck.mkdir(parents=True)
+    (stuck / "config.json").write_text(json.dumps({"task": "driving/slow", "method": "none", "seed": 0, "learner": {}}))
+    (stuck / "result.json").write_text(json.dumps({"mean_return": 1234.5}))  # finished or not, it is not of this grid
+    code, out, err = call(command, monkeypatch, capsys)
+    assert code == 2
+    assert all(part in err for part in ("failed: driving/slow none seed 0", "was started with", "1 of 2 runs failed"))
+    done = tmp_path / "driving-slow" / "feasibility" / "seed-0"
+    assert (done / "result.json").exists()
+    rows = [line.split() for line in out.splitlines() if line.startswith("driving/slow")]
+    assert [row[1] for row in rows] == ["feasibility"]
+    stamp = (done / "policy.safetensors").stat().st_mtime_ns
+    (stuck / "config.json").unlink()
+    (stuck / "result.json").unlink()
+    code, out, err = call(command, monkeypatch, capsys)
+    assert code == 0, err
+    assert (done / "policy.safetensors").stat().st_mtime_ns == stamp, "a finished cell was run again"
+    rows = [line.split() for line in out.splitlines() if line.startswith("driving/slow")]
+    assert sorted(row[1] for row in rows) == ["feasibility", "none"]
+    assert "interquartile mean" in out
+    mean = json.loads((done / "result.json").read_text())["mean_return"]
+    assert f"{mean:.1f}" in next(" ".join(row) for row in rows if row[1] == "feasibility")
+
+
+def test_a_sweep_passes_learner_inverse_and_overrides_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import turntable
+
+    monkeypatch.setenv("PYTHONPATH", str(Path(turntable.__file__).parent), prepend=os.pathsep)
+    changes = [part for change in ("rounds=1", "trpo.batch_size=300", "episodes=10") for part in ("--set", change)]
+    options = ["--learner", "gail", "--inverse", "turntable:ExactModel", "--seeds", "3", *changes]
+    code, _, err = call(["sweep", "--tasks", "driving/slow", "--methods", "none", "-o", tmp_path, *options], monkeypatch, capsys)
+    assert code == 0, err
+    config = json.loads((tmp_path / "driving-slow" / "none" / "seed-3" / "config.json").read_text())
+    assert config["learner"]["kind"] == "imitable.learners.gail.Gail"
+    assert config["model"]["kind"] == "turntable.ExactModel"
+    assert (config["seed"], config["learner"]["rounds"], config["exploration"]["episodes"]) == (3, 1, 10)
+
+
+# Starting
+
+
+def test_help_comes_within_a_second() -> None:
+    # Starting up waits for nothing, so on an idle machine the time on the clock is the processor's, which other work disturbs less.
+    spent = []
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run([sys.executable, "-m", "imitable", "--help"], capture_output=True, text=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        if spent[-1] < 1.0:
+            break
+    assert min(spent) < 1.0, spent
+    commands = ("tasks", "methods", "collect", "score", "run", "evaluate", "sweep", "expert", "cache", "demo")
+    assert all(name in done.stdout for name in commands)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["score", "--help"]])
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    done = subprocess.run([sys.executable, "-X", "importtime", "-m", "imitable", *arguments], capture_output=True, text=True, check=True)
+    imported = {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    assert "imitable.cli" in imported
+    assert not imported & {"torch", "mujoco", "matplotlib", "pyarrow", "scipy"}
+
+
+def test_the_module_and_the_script_say_the_same() -> None:
+    script = Path(sys.executable).parent / "imitable"
+    environment = {**os.environ, "COLUMNS": "100"}
+    outputs = [
+        subprocess.run([*command, "--help"], capture_output=True, text=True, check=True, env=environment).stdout
+        for command in ([sys.executable, "-m", "imitable"], [str(script)])
+    ]
+    assert outputs[0] == outputs[1]
+    assert "usage: imitable" in outputs[0]
+
+
+def test_an_error_has_exit_code_two_and_no_traceback() -> None:
+    running = process("collect", "driving/slwo", "-o", "nowhere.npz")
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 2
+    assert out == ""
+    assert err.startswith("error: unknown task 'driving/slwo'; did you mean driving/slow")
+    assert len(err.splitlines()) == 1
+
+
+def test_scores_do_not_depend_on_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    import turntable
+
+    npz.write(turntable.mixed(), tmp_path / "turns.npz")
+    command = ["score", tmp_path / "turns.npz", "--robot", "turntable:CLOCKWISE", "--inverse", "turntable:ExactModel"]
+    monkeypatch.setenv("PYTHONPATH", str(Path(turntable.__file__).parent), prepend=os.pathsep)
+    monkeypatch.setenv("IMITABLE_CACHE", str(tmp_path / "cache"))
+    code, _, err = call([*command, "-o", tmp_path / "here"], monkeypatch, capsys)
+    assert code == 0, err
+    monkeypatch.setenv("IMITABLE_CACHE", str(tmp_path / "other cache"))
+    elsewhere = process(*command, "-o", tmp_path / "elsewhere")
+    _, err = elsewhere.communicate(timeout=100)
+    assert elsewhere.returncode == 0, err
+    for name in ("scores.parquet", "scores.png"):
+        assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "elsewhere" / name).read_bytes()
+    caches = [{path.name for path in (tmp_path / name).iterdir()} for name in ("cache", "other cache")]
+    assert caches[0] == caches[1], "the same parts have the same names wherever they were made"

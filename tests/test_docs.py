@@ -1,0 +1,39 @@
+"""Every Python and console block of the README and the docs runs, and prints what the page says, but for the numbers."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.M | re.S)
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    return [match for match in BLOCK.findall(page.read_text()) if match[0] in ("python", "console")]
+
+
+def masked(text: str) -> list[str]:
+    """Lines without their numbers and the widths that follow from them."""
+    return [re.sub(r"[\s-]+", " ", re.sub(r"-?\d[\d.,]*", "#", line)).strip() for line in text.strip().splitlines()]
+
+
+def run(code: list[str], folder: Path) -> str:
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(code, cwd=folder, capture_output=True, text=True, env={**os.environ, "PATH": path}, timeout=600)
+    assert done.returncode == 0, f"{' '.join(code)[-300:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
+def test_every_block_runs(page: Path, tmp_path: Path) -> None:
+    python = [content for kind, content in blocks(page) if kind == "python"]
+    if python:
+        run([sys.executable, "-W", "error", "-c", "\n".join(python)], tmp_path)
+    for content in (content for kind, content in blocks(page) if kind == "console"):
+        for command, output in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n?)*)", content, re.M):
+            assert masked(run(command.split(), tmp_path)) == masked(output), command
