@@ -18,11 +18,11 @@ from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from imitable.arrays import Array
-from imitable.simulators.reacher import ANGLE, GOAL, REACH, VELOCITY, Reacher
+from imitable.paper.reacher import ANGLE, GOAL, REACH, VELOCITY, Reacher
 
-DISCOUNT, DECAY = 0.995, 0.97
-LARGEST_DIVERGENCE, DAMPING, CONJUGATE_ITERATIONS, HALVINGS = 0.01, 0.1, 10, 10
-VALUE_RATE, VALUE_MINIBATCHES, DISCRIMINATOR_RATE = 3e-4, 30, 1e-3
+GAMMA, GAE_LAMBDA = 0.995, 0.97
+MAX_KL, CG_DAMPING, CG_ITERATIONS, HALVINGS = 0.01, 0.1, 10, 10
+VALUE_LEARNING_RATE, VALUE_MINIBATCHES, DISCRIMINATOR_LEARNING_RATE = 3e-4, 30, 1e-3
 
 
 class PlainReacher(gymnasium.Env[Array, Array]):
@@ -32,7 +32,7 @@ class PlainReacher(gymnasium.Env[Array, Array]):
         self.simulator, self.model = simulator, simulator.physics.model
         self.data = mujoco.MjData(self.model)
         self.action_space = Box(simulator.action_low, simulator.action_high, dtype=np.float64)
-        self.observation_space = Box(-np.inf, np.inf, (len(simulator.observed),), dtype=np.float64)
+        self.observation_space = Box(-np.inf, np.inf, (len(simulator.observation_names),), dtype=np.float64)
         self._goal, self._age = np.zeros(2), 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
@@ -67,27 +67,27 @@ def small_network(inputs: int, outputs: int) -> nn.Sequential:
 
 
 class GaussianPolicy(nn.Module):
-    """Mean actions from a network, and one spread per action for all states."""
+    """Mean actions from a network, and one standard deviation per action for all states."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
         self.network = small_network(inputs, outputs)
-        self.log_spread = nn.Parameter(torch.zeros(outputs))
+        self.log_std = nn.Parameter(torch.zeros(outputs))
 
     def sample(self, observation: Array) -> Array:
         """One action (action,) for one observation (observation,)."""
         with torch.inference_mode():
             mean = self.network(torch.from_numpy(observation)[None])
-            return torch.normal(mean, self.log_spread.exp().expand_as(mean))[0].numpy()
+            return torch.normal(mean, self.log_std.exp().expand_as(mean))[0].numpy()
 
-    def log_density(self, observations: Tensor, actions: Tensor) -> Tensor:
+    def log_prob(self, observations: Tensor, actions: Tensor) -> Tensor:
         """(N,) up to a constant."""
-        errors = (actions - self.network(observations)) / self.log_spread.exp()
-        return -(0.5 * errors**2 + self.log_spread).sum(dim=1)
+        errors = (actions - self.network(observations)) / self.log_std.exp()
+        return -(0.5 * errors**2 + self.log_std).sum(dim=1)
 
 
 @dataclass(frozen=True)
-class Experience:
+class Rollout:
     """Whole episodes, one after the other."""
 
     observations: Tensor
@@ -100,7 +100,7 @@ class Experience:
     """(step,) whether the episode stops here."""
 
 
-def collect(environment: gymnasium.Env[Array, Array], policy: GaussianPolicy, *, steps: int) -> Experience:
+def collect(environment: gymnasium.Env[Array, Array], policy: GaussianPolicy, *, steps: int) -> Rollout:
     """At least so many steps of whole episodes."""
     observations, next_observations, actions, last = [], [], [], []
     observation, _ = environment.reset()
@@ -112,7 +112,7 @@ def collect(environment: gymnasium.Env[Array, Array], policy: GaussianPolicy, *,
         actions.append(action)
         last.append(terminated or truncated)
         observation = environment.reset()[0] if last[-1] else next_observation
-    return Experience(*(torch.from_numpy(np.stack(each)) for each in (observations, next_observations, actions)), last)
+    return Rollout(*(torch.from_numpy(np.stack(each)) for each in (observations, next_observations, actions)), last)
 
 
 def returns_and_advantages(rewards: Tensor, values: Tensor, last: list[bool]) -> tuple[Tensor, Tensor]:
@@ -122,60 +122,60 @@ def returns_and_advantages(rewards: Tensor, values: Tensor, last: list[bool]) ->
     for reward, value, is_last in zip(reversed(rewards.tolist()), reversed(values.tolist()), reversed(last), strict=True):
         if is_last:
             ahead = next_value = next_advantage = 0.0
-        ahead = reward + DISCOUNT * ahead
-        next_advantage = reward + DISCOUNT * next_value - value + DISCOUNT * DECAY * next_advantage
+        ahead = reward + GAMMA * ahead
+        next_advantage = reward + GAMMA * next_value - value + GAMMA * GAE_LAMBDA * next_advantage
         next_value = value
         returns.append(ahead)
         advantages.append(next_advantage)
-    gains = torch.tensor(advantages[::-1], dtype=rewards.dtype)
-    return torch.tensor(returns[::-1], dtype=rewards.dtype), (gains - gains.mean()) / gains.std()
+    raw = torch.tensor(advantages[::-1], dtype=rewards.dtype)
+    return torch.tensor(returns[::-1], dtype=rewards.dtype), (raw - raw.mean()) / raw.std()
 
 
-def divergence(policy: GaussianPolicy, observations: Tensor) -> Tensor:
+def kl_divergence(policy: GaussianPolicy, observations: Tensor) -> Tensor:
     """Mean KL of the policy from itself held fixed: zero, with the Fisher matrix as its second derivative."""
-    mean, log_spread = policy.network(observations), policy.log_spread
-    old_mean, old_log_spread = mean.detach(), log_spread.detach()
-    ratio = ((2 * old_log_spread).exp() + (old_mean - mean) ** 2) / (2 * (2 * log_spread).exp())
-    return (log_spread - old_log_spread + ratio - 0.5).sum(dim=1).mean()
+    mean, log_std = policy.network(observations), policy.log_std
+    old_mean, old_log_std = mean.detach(), log_std.detach()
+    ratio = ((2 * old_log_std).exp() + (old_mean - mean) ** 2) / (2 * (2 * log_std).exp())
+    return (log_std - old_log_std + ratio - 0.5).sum(dim=1).mean()
 
 
-def trust_region_step(policy: GaussianPolicy, observations: Tensor, actions: Tensor, advantages: Tensor, *, keep_graph: bool) -> None:
+def policy_step(policy: GaussianPolicy, observations: Tensor, actions: Tensor, advantages: Tensor, *, keep_graph: bool) -> None:
     """Improve the policy, in place, within a KL bound; a kept graph spares the forward pass of every Fisher product."""
     parameters = list(policy.parameters())
-    old_density = policy.log_density(observations, actions).detach()
+    old_log_prob = policy.log_prob(observations, actions).detach()
 
-    def gain() -> Tensor:
-        return (advantages * (policy.log_density(observations, actions) - old_density).exp()).mean()
+    def surrogate() -> Tensor:
+        return (advantages * (policy.log_prob(observations, actions) - old_log_prob).exp()).mean()
 
-    def divergence_slope() -> Tensor:
-        return _flat(torch.autograd.grad(divergence(policy, observations), parameters, create_graph=True))
+    def kl_gradient() -> Tensor:
+        return _flat(torch.autograd.grad(kl_divergence(policy, observations), parameters, create_graph=True))
 
-    kept = divergence_slope() if keep_graph else None
+    kept = kl_gradient() if keep_graph else None
 
     def fisher_product(direction: Tensor) -> Tensor:
-        slope = divergence_slope() if kept is None else kept
-        return _flat(torch.autograd.grad(slope @ direction, parameters, retain_graph=keep_graph)) + DAMPING * direction
+        gradient = kl_gradient() if kept is None else kept
+        return _flat(torch.autograd.grad(gradient @ direction, parameters, retain_graph=keep_graph)) + CG_DAMPING * direction
 
-    start_gain = gain()
-    gradient = _flat(torch.autograd.grad(start_gain, parameters))
+    start = surrogate()
+    gradient = _flat(torch.autograd.grad(start, parameters))
     direction = conjugate_gradient(fisher_product, gradient)
-    step = direction * (2 * LARGEST_DIVERGENCE / (direction @ fisher_product(direction))).sqrt()
+    step = direction * (2 * MAX_KL / (direction @ fisher_product(direction))).sqrt()
     expected = gradient @ step
-    start = parameters_to_vector(parameters).detach()
+    theta = parameters_to_vector(parameters).detach()
     with torch.no_grad():
         for halving in range(HALVINGS):
-            vector_to_parameters(start + 0.5**halving * step, parameters)
-            improvement = gain() - start_gain
+            vector_to_parameters(theta + 0.5**halving * step, parameters)
+            improvement = surrogate() - start
             if improvement > 0 and improvement > 0.1 * 0.5**halving * expected:
                 return
-        vector_to_parameters(start, parameters)
+        vector_to_parameters(theta, parameters)
 
 
 def conjugate_gradient(product: Callable[[Tensor], Tensor], target: Tensor) -> Tensor:
     """Approximately solve product(x) = target."""
     solution, residual, direction = torch.zeros_like(target), target.clone(), target.clone()
     size = residual @ residual
-    for _ in range(CONJUGATE_ITERATIONS):
+    for _ in range(CG_ITERATIONS):
         image = product(direction)
         stride = size / (direction @ image)
         solution += stride * direction
@@ -198,28 +198,28 @@ def train(environment: gymnasium.Env[Array, Array], demonstrated: Array, *, batc
     width, actions = environment.observation_space.shape[0], environment.action_space.shape[0]
     policy = GaussianPolicy(width, actions).double()
     critic, discriminator = small_network(width, 1).double(), small_network(2 * width, 1).double()
-    critic_optimiser = torch.optim.Adam(critic.parameters(), lr=VALUE_RATE)
-    discriminator_optimiser = torch.optim.Adam(discriminator.parameters(), lr=DISCRIMINATOR_RATE)
+    critic_optimizer = torch.optim.Adam(critic.parameters(), lr=VALUE_LEARNING_RATE)
+    discriminator_optimizer = torch.optim.Adam(discriminator.parameters(), lr=DISCRIMINATOR_LEARNING_RATE)
     shown = torch.from_numpy(demonstrated)
     while True:
-        experience = collect(environment, policy, steps=batch)
-        transitions = torch.cat([experience.observations, experience.next_observations], dim=1)
+        rollout = collect(environment, policy, steps=batch)
+        transitions = torch.cat([rollout.observations, rollout.next_observations], dim=1)
         with torch.no_grad():
             rewards = nn.functional.softplus(-discriminator(transitions)[:, 0])  # -log D: the discriminator is high for the agent
-            values = critic(experience.observations)[:, 0]
-        returns, advantages = returns_and_advantages(rewards, values, experience.last)
-        trust_region_step(policy, experience.observations, experience.actions, advantages, keep_graph=False)
+            values = critic(rollout.observations)[:, 0]
+        returns, advantages = returns_and_advantages(rewards, values, rollout.last)
+        policy_step(policy, rollout.observations, rollout.actions, advantages, keep_graph=False)
         for rows in torch.randperm(len(returns)).chunk(VALUE_MINIBATCHES):
-            errors = critic(experience.observations[rows])[:, 0] - returns[rows]
-            _descend(critic_optimiser, (errors**2).mean())
+            errors = critic(rollout.observations[rows])[:, 0] - returns[rows]
+            _descend(critic_optimizer, (errors**2).mean())
         drawn = shown[torch.randint(len(shown), (len(transitions),))]
         # Label 1 for the agent and 0 for demonstrations.
         loss = nn.functional.softplus(-discriminator(transitions)).mean() + nn.functional.softplus(discriminator(drawn)).mean()
-        _descend(discriminator_optimiser, loss)
+        _descend(discriminator_optimizer, loss)
         yield len(returns)
 
 
-def _descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
-    optimiser.zero_grad()
+def _descend(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+    optimizer.zero_grad()
     loss.backward()
-    optimiser.step()
+    optimizer.step()

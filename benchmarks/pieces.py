@@ -14,16 +14,15 @@ import numpy as np
 
 import speed
 from imitable.arrays import one_thread
+from imitable.assessment import assess
 from imitable.evaluation import evaluate
-from imitable.experts import Shipped
-from imitable.inverse_dynamics import InverseDynamicsFit
-from imitable.problem import Settings, pose
-from imitable.reinforcement import demonstrate
-from imitable.simulators import swimmer
-from imitable.tasks import SWIMMER_GAIL
+from imitable.learners import Gail
+from imitable.paper.demonstrators import TrainedPolicy
+from imitable.paper.tasks import find_task
+from imitable.rollouts import run_episodes
 
 STEPS = 400_000
-HASTY = Settings(noise=0.5, sigma=1.0, exploration=4, fit=InverseDynamicsFit(epochs=1))  # GAIL makes no use of the inverse dynamics
+TASK = "swimmer/front-disabled"
 
 
 def main() -> None:
@@ -34,14 +33,16 @@ def main() -> None:
     arguments = parser.parse_args()
     if any(os.environ.get(name) != value for name, value in speed.PROCESS.items()):
         os.execve(sys.executable, sys.orig_argv, {**os.environ, **speed.PROCESS})
-    simulator, policy, rng = swimmer.FRONT_DISABLED, Shipped("swimmer-front-disabled-optimal"), np.random.default_rng(3)
-    shown = demonstrate(simulator, lambda seen: policy(seen, rng), count=20, rng=rng).trajectories
-    problem = pose(shown, simulator, settings=HASTY, rng=rng)
+    task, policy, rng = find_task(TASK), TrainedPolicy("swimmer-front-disabled-optimal"), np.random.default_rng(3)
+    simulator, own = task.robot, task.find_learner("gail")
+    assert isinstance(own, Gail)
+    shown = run_episodes(simulator, lambda seen: policy(seen, rng), count=20, rng=rng).trajectories
+    assessment = assess(shown, simulator, rng=rng)
     for batch, agents, seed in product((2000, 5000), (0, 20), range(arguments.first, arguments.first + arguments.seeds)):
-        rounds, trpo = STEPS // batch, replace(SWIMMER_GAIL.trpo, batch=batch, agents=agents)
-        gail = replace(SWIMMER_GAIL, rounds=rounds, checkpoint_every=rounds // 8, trpo=trpo)
+        rounds, trpo = STEPS // batch, replace(own.trpo, batch_size=batch, n_envs=agents)
+        gail = replace(own, rounds=rounds, checkpoint_every=rounds // 8, trpo=trpo)
         returns, spent, since = [], 0.0, time.perf_counter()
-        for checkpoint in gail(problem, np.ones(20), rng=np.random.default_rng(seed)):
+        for checkpoint in gail(assessment, np.ones(20), rng=np.random.default_rng(seed)):
             spent += time.perf_counter() - since
             returns.append(evaluate(checkpoint.policy, simulator, episodes=10, rng=np.random.default_rng(seed + 1)).returns.mean())
             since = time.perf_counter()

@@ -1,8 +1,9 @@
 """Keep the small files of a sweep in the repository, and write docs/results.md from them.
 
-python benchmarks/results.py keep RUNS             # RUNS is the folder given to `imitable sweep -o`
-python benchmarks/results.py keep RUNS sigma=10    # of a sweep with `--set sigma=10`; several are joined by commas
-python benchmarks/results.py write                 # docs/results.md and its pictures from benchmarks/results/
+python benchmarks/results.py keep RUNS                     # RUNS is the folder given to `imitable sweep -o`
+python benchmarks/results.py keep RUNS sigma=10            # of a sweep with `--set sigma=10`; several are joined by commas
+python benchmarks/results.py keep RUNS inverse=learned     # of a sweep with `--inverse learned`; likewise learner=gail
+python benchmarks/results.py write [FOLDER]                # FOLDER/results.md and its pictures from benchmarks/results/; docs if left out
 """
 
 import json
@@ -14,46 +15,31 @@ from typing import Any
 import numpy as np
 
 from imitable.arrays import one_thread
-from imitable.demonstrations import SOURCES
 from imitable.evaluation import evaluate
-from imitable.experiment import Streams, prepared
-from imitable.methods import find_method
 from imitable.networks import Policy
+from imitable.paper import TASK_NAMES
+from imitable.paper.demonstrators import SOURCES
+from imitable.paper.methods import METHODS, find_method
+from imitable.paper.run import Experiment
+from imitable.paper.sweep import Summary, summary
+from imitable.paper.tasks import find_task, published
+from imitable.pipeline import Streams
 from imitable.report.figures import draw_curves, draw_returns
-from imitable.runs import POLICY, SCORES, RunFolder, configuration
-from imitable.scorecard import load_scorecard
 from imitable.simulators import Simulator
-from imitable.sweep import Summary, summary
-from imitable.tasks import find_task
+from imitable.store.files import read_table
+from imitable.store.runs import POLICY, SCORES, RunFolder
 
 HERE = Path(__file__).parent
 KEPT, DOCS = HERE / "results", HERE.parent / "docs"
-POLICIES = HERE.parent / "src" / "imitable" / "policies"
+POLICIES = HERE.parent / "src" / "imitable" / "paper" / "policies"
 TABLE = "table"
 FURTHER, FURTHER_LONG = 1000, 100  # more episodes of each policy, as `imitable evaluate RUN --episodes` measures them; of 1000 steps each
 FURTHER_SEED = 1_000_000
-METHODS = ("none", "sail", "ic-gail", "2iwil", "feasibility", "naive", "optimality", "ours")
-PAPER: dict[str, tuple[float | None, ...]] = {
-    "driving/slow": (-6218, -5743, -8189, -5189, -7364, -4812, None, -654),
-    "driving/fast": (-6232, -8976, -7202, -5632, -7188, -5913, None, -1429),
-    "reacher/clockwise": (-122.51, -129.52, -121.48, -134.68, -122.03, -111.53, None, -94.32),
-    "reacher/counter-clockwise": (-127.68, -129.43, -126.95, -118.92, -121.32, -118.96, None, -90.89),
-    "swimmer/back-disabled": (19.57, 12.51, 25.69, 74.12, 23.89, None, 63.12, 122.44),
-    "swimmer/front-disabled": (11.89, -2.63, 14.56, 123.89, 0.32, None, 150.32, 167.43),
-    "ant/x-axis": (-48, -255, -46, -247, -42, None, 689, 1979),
-    "ant/y-axis": (1152, 1239, 1532, 1449, 1621, None, 1389, 1709),
-}
-"""The paper's table, in the order of METHODS."""
-GOALS = {
-    "driving/slow": 0.0,
-    "driving/fast": 0.0,
-    "reacher/clockwise": -92.0,
-    "reacher/counter-clockwise": -90.0,
-    "swimmer/back-disabled": 122.0,
-    "swimmer/front-disabled": 167.0,
-    "ant/x-axis": 1979.0,
-    "ant/y-axis": 1709.0,
-}
+OTHERS = [method for method in METHODS if method != "ours"]
+OPTIONS = ("inverse", "learner")
+"""Options of a sweep that a variant may name beside what was `--set`."""
+EARLIER = "†"
+"""Marks what was made by version 0.1."""
 
 Cells = dict[tuple[str, str], list[dict[str, Any]]]
 
@@ -67,34 +53,56 @@ def keep(runs: Path, variant: str = TABLE) -> None:
         curve = [{"steps": each["steps"], "mean_return": round(each["mean_return"], 3)} for each in folder.curve()]
         name = f"{config['task'].replace('/', '-')}--{config['method']}--{config['seed']}.json"
         (KEPT / variant).mkdir(parents=True, exist_ok=True)
-        further = measured_further(find_task(config["task"]).target, folder.path)
-        cell = {"config": config, "result": result, "curve": curve, "further": further, "feasible": feasible_by_source(folder.path)}
+        further = measured_further(find_task(config["task"]).robot, folder.path)
+        cell = {"config": config, "result": result, "curve": curve, "further": further, **feasible_by_source(folder.path)}
         (KEPT / variant / name).write_text(json.dumps(cell) + "\n")
 
 
 def check_settings(config: dict[str, Any], variant: str, folder: Path) -> None:
     """Refuse a run whose settings are not those that the variant names."""
-    changes = [] if variant == TABLE else variant.split(",")
-    task, method = prepared(find_task(config["task"]), find_method(config["method"]), changes)
-    wanted = configuration(task, method, seed=config["seed"])
-    for part in ("settings", "learner"):
-        if config[part] != wanted[part]:
-            sys.exit(f"{folder} was made with {part} {config[part]}, not with those of {variant!r}: {wanted[part]}; name what was --set")
+    options, overrides = split_variant(variant)
+    experiment = Experiment.of(find_task(config["task"]), find_method(config["method"]), overrides=overrides, **options)
+    wanted = experiment.config(seed=config["seed"])
+    for part in ("model", "exploration", "score", "learner"):
+        if config.get(part) != wanted[part]:
+            sys.exit(f"{folder} was made with {part} {config.get(part)}, not with that of {variant!r}: {wanted[part]}; name what was set")
 
 
-def measured_further(target: Simulator, folder: Path) -> float:
+def split_variant(variant: str) -> tuple[dict[str, str], list[str]]:
+    """Options such as {"inverse": "learned"}, and the rest, which is `--set`."""
+    given = [] if variant == TABLE else variant.split(",")
+    options = dict(each.split("=", 1) for each in given if each.split("=")[0] in OPTIONS)
+    return options, [each for each in given if each.split("=")[0] not in OPTIONS]
+
+
+def measured_further(robot: Simulator, folder: Path) -> float:
     """Mean return over more episodes, the same starts for every run: what `imitable evaluate` prints."""
-    episodes = FURTHER if target.horizon < 500 else FURTHER_LONG
+    episodes = FURTHER if robot.horizon < 500 else FURTHER_LONG
     with one_thread():
-        returns = evaluate(Policy.load(folder / POLICY), target, episodes=episodes, rng=Streams(FURTHER_SEED).measuring()).returns
+        returns = evaluate(Policy.load(folder / POLICY), robot, episodes=episodes, rng=Streams(FURTHER_SEED).evaluating()).returns
     return round(float(returns.mean()), 3)
 
 
-def feasible_by_source(folder: Path) -> dict[str, list[float]]:
-    """Of each source's demonstrations: the share with feasibility above 0, and their mean feasibility."""
-    scores = load_scorecard(folder / SCORES)
+def feasible_by_source(folder: Path) -> dict[str, dict[str, list[float]]]:
+    """Of each source's demonstrations: the share with feasibility above 0, and their mean feasibility; nothing of a method without."""
+    scores = read_table(folder / SCORES)
+    if "feasibility" not in scores:
+        return {}
     found = {source: scores["feasibility"][scores["source"] == source] for source in SOURCES}
-    return {source: [round(float((each > 0).mean()), 4), round(float(each.mean()), 4)] for source, each in found.items() if len(each)}
+    return {
+        "feasible": {
+            source: [round(float((each > 0).mean()), 4), round(float(each.mean()), 4)] for source, each in found.items() if len(each)
+        }
+    }
+
+
+def is_earlier(cell: dict[str, Any]) -> bool:
+    """Whether version 0.1 made it, whose configurations hold `settings`: with the learned inverse dynamics, and GAIL on Reacher."""
+    return "settings" in cell["config"]
+
+
+def mark(cells: list[dict[str, Any]]) -> str:
+    return f" {EARLIER}" if any(map(is_earlier, cells)) else ""
 
 
 def load(variant: str = TABLE) -> Cells:
@@ -116,11 +124,13 @@ def summaries(cells: Cells, *, further: bool = False) -> dict[tuple[str, str], S
 
 def other_settings() -> list[Path]:
     """Folders of cells that were made under other settings than the tasks' own, which name them."""
-    return sorted(path for path in KEPT.iterdir() if path.name != TABLE)
+    return sorted(path for path in KEPT.iterdir() if path.is_dir() and path.name != TABLE)
 
 
 def _settings(folder: Path) -> str:
-    return f"`--set {folder.name.replace(',', ' --set ')}`"
+    options, overrides = split_variant(folder.name)
+    given = [f"--{name} {value}" for name, value in options.items()] + [f"--set {each}" for each in overrides]
+    return f"`{' '.join(given)}`"
 
 
 def variants_section() -> list[str]:
@@ -135,44 +145,46 @@ def variants_section() -> list[str]:
         "|---|---|---|---|---|---|",
     ]
     for folder in folders:
-        for (task, method), each in summaries(load(folder.name)).items():
-            lines.append(f"| {_settings(folder)} | {task} | {method} | {len(each.means)} | {_mean(each)} | {_interval(each)} |")
+        cells = load(folder.name)
+        for (task, method), each in summaries(cells).items():
+            name = f"{method}{mark(cells[task, method])}"
+            lines.append(f"| {_settings(folder)} | {task} | {name} | {len(each.means)} | {_mean(each)} | {_interval(each)} |")
     return [*lines, ""]
 
 
-def results_table(found: dict[tuple[str, str], Summary], further: dict[tuple[str, str], Summary]) -> list[str]:
+def results_table(cells: Cells, found: dict[tuple[str, str], Summary], further: dict[tuple[str, str], Summary]) -> list[str]:
     """One line per task and method: ours beside the paper's."""
     lines = [
         "| task | method | seeds | mean ± sd | interquartile mean [95 %] | further episodes: mean ± sd | [95 %] | paper |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for task, paper in PAPER.items():
-        for method, published in zip(METHODS, paper, strict=True):
+    for task in TASK_NAMES:
+        for method in METHODS:
             if each := found.get((task, method)):
-                more = further[task, method]
+                more, name = further[task, method], f"{method}{mark(cells[task, method])}"
                 lines.append(
-                    f"| {task} | {method} | {len(each.means)} | {_mean(each)} | {_interval(each)} "
-                    f"| {_mean(more)} | {_interval(more)} | {'-' if published is None else published} |"
+                    f"| {task} | {name} | {len(each.means)} | {_mean(each)} | {_interval(each)} "
+                    f"| {_mean(more)} | {_interval(more)} | {published()[task]['returns'].get(method, '-')} |"
                 )
     return lines
 
 
 def _mean(each: Summary) -> str:
-    return f"{each.means.mean():.1f}" + (f" ± {each.spread:.1f}" if len(each.means) > 1 else "")
+    return f"{each.means.mean():.1f}" + (f" ± {each.std:.1f}" if len(each.means) > 1 else "")
 
 
 def _interval(each: Summary) -> str:
     if len(each.means) == 1:
         return "-"
-    return f"{each.middle:.1f} [{each.interval[0]:.1f}, {each.interval[1]:.1f}]"
+    return f"{each.interquartile_mean:.1f} [{each.interval[0]:.1f}, {each.interval[1]:.1f}]"
 
 
 def verdicts(found: dict[tuple[str, str], Summary]) -> list[str]:
     """Whether ours reaches its goal and how much of what the shipped expert earns, and whether its interval is clear of the others'."""
     lines = ["| task | ours | goal | reached | of the expert | interval clear of | interval overlaps |", "|---|---|---|---|---|---|---|"]
-    for task, goal in GOALS.items():
+    for task in TASK_NAMES:
         if ours := found.get((task, "ours")):
-            others = {method: found[task, method] for method in METHODS[:-1] if (task, method) in found}
+            goal, others = published()[task]["goal"], {method: found[task, method] for method in OTHERS if (task, method) in found}
             clear = [method for method, other in others.items() if ours.interval[0] > other.interval[1]]
             overlapping = [f"**{method}**" for method in others if method not in clear]
             expert = expert_return(task)
@@ -193,16 +205,17 @@ def expert_return(task: str) -> float:
 def differences(cells: Cells, *, further: bool) -> list[str]:
     """How much better ours is than each other method on the same demonstrations and starts, seed by seed."""
     lines = ["| task | ours better than | seeds | mean difference [95 %] | seeds won |", "|---|---|---|---|---|"]
-    rng = np.random.default_rng(0)
-    for task in PAPER:
+    for task in TASK_NAMES:
         ours = _by_seed(cells.get((task, "ours"), []), further=further)
-        for method in METHODS[:-1]:
+        for method in OTHERS:
             other = _by_seed(cells.get((task, method), []), further=further)
             gains = np.array([ours[seed] - other[seed] for seed in ours if seed in other])
             if len(gains) > 1:
-                low, high = np.percentile(rng.choice(gains, (10_000, len(gains))).mean(axis=1), [2.5, 97.5])
+                low, high = np.percentile(np.random.default_rng(0).choice(gains, (10_000, len(gains))).mean(axis=1), [2.5, 97.5])
                 won = f"{(gains > 0).sum()} of {len(gains)}"
-                lines.append(f"| {task} | {method} | {len(gains)} | {gains.mean():.1f} [{low:.1f}, {high:.1f}] | {won} |")
+                lines.append(
+                    f"| {task} | {method}{mark(cells[task, method])} | {len(gains)} | {gains.mean():.1f} [{low:.1f}, {high:.1f}] | {won} |"
+                )
     return lines
 
 
@@ -217,26 +230,26 @@ def _yes(value: bool) -> str:
 def sources_table(cells: Cells) -> list[str]:
     """Which share of the samples each source gets, and how many demonstrations the weights amount to."""
     lines = ["| task | method | optimal | suboptimal | other-dynamics | effective demonstrations |", "|---|---|---|---|---|---|"]
-    for task in PAPER:
+    for task in TASK_NAMES:
         for method in METHODS:
             if found := cells.get((task, method)):
                 shares = [np.mean([cell["result"]["share_by_source"].get(source, 0.0) for cell in found]) for source in SOURCES]
                 effective = np.mean([cell["result"]["effective_demonstrations"] for cell in found])
-                lines.append(f"| {task} | {method} | {' | '.join(f'{share:.1%}' for share in shares)} | {effective:.0f} |")
+                lines.append(f"| {task} | {method}{mark(found)} | {' | '.join(f'{share:.1%}' for share in shares)} | {effective:.0f} |")
     return lines
 
 
 def confusion_section() -> list[str]:
-    """How often demonstrations of each source pass as feasible: the target's own should, those of other dynamics should not."""
+    """How often demonstrations of each source pass as feasible: the robot's own should, those of other dynamics should not."""
     lines: list[str] = []
-    settings = {"the task's own": load(), **{_settings(folder): load(folder.name) for folder in other_settings()}}
-    for task in PAPER:
+    settings: dict[str, Cells] = {"the task's own": load(), **{_settings(folder): load(folder.name) for folder in other_settings()}}
+    for task in TASK_NAMES:
         for name, cells in settings.items():
-            every = [cell for method in METHODS for cell in cells.get((task, method), []) if "feasible" in cell]
+            every = [cell for method in METHODS for cell in cells.get((task, method), []) if cell.get("feasible")]
             if found := {cell["config"]["seed"]: cell["feasible"] for cell in every}:  # methods of a seed share what is feasible
                 shares = [np.mean([each.get(source, [0.0, 0.0]) for each in found.values()], axis=0) for source in SOURCES]
                 columns = [f"{share:.1%} ({mean:.2f})" for share, mean in shares]
-                lines.append(f"| {task} | {name} | {len(found)} | {' | '.join(columns)} |")
+                lines.append(f"| {task} | {name}{mark(every)} | {len(found)} | {' | '.join(columns)} |")
     if not lines:
         return []
     explained = "Which demonstrations pass as feasible: the share with w_f above 0 and, in brackets, the mean w_f of all:"
@@ -255,49 +268,72 @@ def experts_table() -> list[str]:
 
 
 def commands(cells: Cells) -> list[tuple[str, str, str]]:
-    """Tasks, methods and seeds of the sweeps that make these cells, tasks with the same methods and seeds in one."""
-    together: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for task in PAPER:
+    """Tasks, methods and seeds of the sweeps that make these cells, tasks with the same methods and seeds in one; none of version 0.1's."""
+    cells = {key: new for key, some in cells.items() if (new := [cell for cell in some if not is_earlier(cell)])}
+    joined: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for task in TASK_NAMES:
         methods = " ".join(method for method in METHODS if (task, method) in cells)
         seeds = sorted({cell["config"]["seed"] for method in METHODS for cell in cells.get((task, method), [])})
         if methods:
-            together[methods, ",".join(map(str, seeds))].append(task)
-    return [(" ".join(tasks), methods, seeds) for (methods, seeds), tasks in together.items()]
+            joined[methods, ",".join(map(str, seeds))].append(task)
+    return [(" ".join(tasks), methods, seeds) for (methods, seeds), tasks in joined.items()]
 
 
-def write() -> None:
+def check_versions(cells: Cells) -> list[str]:
+    """What the cells were made with, version 0.1 apart; an error where it differs, or where one row mixes the two."""
+    if mixed := [key for key, some in cells.items() if len(set(map(is_earlier, some))) > 1]:
+        sys.exit(f"{KEPT / TABLE} has cells of version 0.1 and later ones of {mixed[0]}; run all seeds again")
+    lines = []
+    for earlier in (False, True):
+        every = [cell["config"]["versions"] for some in cells.values() for cell in some if is_earlier(cell) == earlier]
+        if any(each != every[0] for each in every):
+            sys.exit(f"{KEPT / TABLE} mixes versions; run the sweep again in one environment")
+        if every:
+            made_with = ", ".join(f"{name} {value}" for name, value in every[0].items())
+            lines.append(f"Versions{f' of the runs with {EARLIER}' if earlier else ''}: {made_with}.")
+    return lines
+
+
+def earlier_note(cells: Cells) -> list[str]:
+    """What the mark means, where there is one."""
+    if not any(is_earlier(cell) for some in cells.values() for cell in some):
+        return []
+    return [
+        f"{EARLIER} Runs of version 0.1: the learned inverse dynamics and the replay of whole demonstrations (on Swimmer and Ant with that",
+        "version's `aimed`, `gentlest` and `rehearsed`, which are gone), GAIL on Reacher, cloning elsewhere. `--inverse learned` is the",
+        "paper's recipe without these three.",
+        "",
+    ]
+
+
+def write(docs: Path = DOCS) -> None:
     cells = load()
     if not cells:
         sys.exit(f"no runs in {KEPT / TABLE}; first: python benchmarks/results.py keep RUNS")
     found, further = summaries(cells), summaries(cells, further=True)
-    every = [cell["config"]["versions"] for some in cells.values() for cell in some]
-    first = every[0]
-    if any(each != first for each in every):
-        sys.exit(f"{KEPT / TABLE} mixes versions; run the sweep again in one environment")
+    versions, sweeps = check_versions(cells), commands(cells)
     page = [
         "# Results",
         "",
         "Generated by `python benchmarks/results.py write` from `benchmarks/results/` (one file per run: settings, versions, curve,",
-        "final returns); do not edit. The runs come from",
+        "final returns); do not edit." + (" The runs come from" if sweeps else ""),
         "",
-        "```",
-        *(
-            f"imitable sweep --tasks {tasks} \\\n    --methods {methods} --seeds {seeds} -o runs"
-            for tasks, methods, seeds in commands(cells)
-        ),
-        "python benchmarks/results.py keep runs",
-        "```",
-        "",
+        *(("```sh",) if sweeps else ()),
+        *(f"imitable sweep --tasks {tasks} \\\n    --methods {methods} --seeds {seeds} -o runs" for tasks, methods, seeds in sweeps),
+        *(("python benchmarks/results.py keep runs", "```", "") if sweeps else ()),
         "Each number is the mean return of the last policy (mean action) over 100 episodes from starts that no training saw; no policy",
         "was picked on the way. Intervals are 95 % bootstrap intervals of the interquartile mean over seeds. The paper does not say",
-        "what its ± means or how many seeds it used. Driving, Swimmer and Ant copy recovered actions, Reacher learns by GAIL, and so do",
-        "2IWIL and IC-GAIL everywhere. Versions: " + ", ".join(f"{name} {value}" for name, value in first.items()) + ".",
+        "what its ± means or how many seeds it used.",
+        *(("All methods clone solved actions but 2IWIL and IC-GAIL, which are GAIL underneath, and SAIL",) if sweeps else ()),
+        *(("([method](method.md), [peers](peers.md)).",) if sweeps else ()),
+        *versions,
         "",
-        *(f"![returns of {task}](returns-{task.replace('/', '-')}.png)" for task in PAPER if (task, "ours") in cells),
+        *earlier_note(cells),
+        *(f"![returns of {task}](returns-{task.replace('/', '-')}.png)" for task in TASK_NAMES if (task, "ours") in cells),
         "",
         "## Returns",
         "",
-        *results_table(found, further),
+        *results_table(cells, found, further),
         "",
         "## Goals",
         "",
@@ -327,19 +363,19 @@ def write() -> None:
         *confusion_section(),
         "## Shipped policies",
         "",
-        "Trained by `imitable expert TASK -o src/imitable/policies --seeds ...` (`make experts`), measured over 1000 episodes (Swimmer",
-        "and Ant: 100) on starts not trained on.",
+        "Trained by `imitable expert TASK -o src/imitable/paper/policies --seeds ...` (`make experts`), measured over 1000 episodes",
+        "(Swimmer and Ant: 100) on starts not trained on.",
         "",
         *experts_table(),
         "",
         (HERE / "notes.md").read_text().strip(),
         "",
     ]
-    DOCS.mkdir(exist_ok=True)
-    (DOCS / "results.md").write_text("\n".join(page))
-    for task in PAPER:
+    docs.mkdir(exist_ok=True)
+    (docs / "results.md").write_text("\n".join(page))
+    for task in TASK_NAMES:
         curves = {method: [cell["curve"] for cell in cells[task, method]] for method in METHODS if (task, method) in cells}
-        picture = DOCS / f"returns-{task.replace('/', '-')}.png"
+        picture = docs / f"returns-{task.replace('/', '-')}.png"
         if curves and all(len(curve) > 1 for runs in curves.values() for curve in runs):
             draw_curves(curves, picture, title=task)
         elif curves:  # some measured once, at the end
@@ -350,7 +386,7 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["keep", runs, *variant]:
             keep(Path(runs), *variant)
-        case ["write"]:
-            write()
+        case ["write", *folder]:
+            write(*map(Path, folder))
         case _:
             sys.exit(__doc__)

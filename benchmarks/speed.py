@@ -26,21 +26,26 @@ import torch
 
 import naive_gail
 from imitable.arrays import Array
+from imitable.assessment import Assessment, Exploration, assess
 from imitable.demonstrations import join
-from imitable.experiment import Streams, gather, weigh
-from imitable.inverse_dynamics import InverseDynamicsFit, explore
-from imitable.learners import Gail, IcGail, Sail, TwoIwil
-from imitable.methods import find_method
+from imitable.inverse_dynamics import Learned
+from imitable.learners import Gail, IcGail, Learner, Sail, TwoIwil
+from imitable.learners.sail import SailState
 from imitable.networks import Policy
-from imitable.problem import Problem, Settings, pose
-from imitable.reinforcement import Trpo, demonstrate, trust_region_step
+from imitable.paper import ant, reacher, swimmer
+from imitable.paper.methods import ours
+from imitable.paper.run import collected
+from imitable.paper.sweep import SINGLE_THREADED
+from imitable.paper.tasks import Task, find_task
+from imitable.pipeline import Streams
 from imitable.replay import replay
+from imitable.rollouts import explore, run_episodes
 from imitable.sampling import TransitionSampler
-from imitable.scores.optimality import rectified_return
-from imitable.simulators import Simulator, advance, ant, earned, reacher, swimmer
-from imitable.simulators._mujoco import Physics
-from imitable.sweep import SINGLE_THREADED
-from imitable.tasks import SWIMMER_GAIL, find_task
+from imitable.scores import Feasibility, rectified_return
+from imitable.simulators import Simulator, advance, reward_of
+from imitable.simulators.physics import Physics
+from imitable.store.cache import default_cache
+from imitable.trpo import TrainingBatch, Trpo, policy_step
 
 # What the command line does for itself: small matrices on one thread, and freed memory kept for reuse.
 PROCESS = SINGLE_THREADED | {"MALLOC_TRIM_THRESHOLD_": "2000000000", "MALLOC_MMAP_THRESHOLD_": "2000000000"}
@@ -134,8 +139,8 @@ def closed_loop(simulator: Simulated, controls: Array) -> float:
             before = states
             states, broken = advance(simulator, before, actions)
             simulator.observe(states)
-            earned(simulator, before, actions, states)
-            ended = simulator.finished(states) | broken
+            reward_of(simulator, before, actions, states)
+            ended = simulator.terminated(states) | broken
             if ended.any():
                 states[ended] = simulator.initial_states(int(ended.sum()), rng)
 
@@ -157,18 +162,16 @@ def open_loop(simulator: Simulated, controls: Array, *, threads: int) -> float:
 def training(*, quick: bool) -> Iterator[Row]:
     """GAIL on Reacher end to end, against a loop over one environment and one state at a time with the paper's settings."""
     task, rounds = find_task("reacher/clockwise"), 2 if quick else 5
-    assert isinstance(task.learner, Gail)
-    assert isinstance(task.target, reacher.Reacher)
-    demonstrations = gather(task, seed=0, count=100 if quick else 1000)
-    hasty = replace(task.settings, exploration=20, fit=InverseDynamicsFit(epochs=1))  # GAIL makes no use of the inverse dynamics
-    problem = pose(demonstrations, task.target, settings=hasty, rng=np.random.default_rng(0))
+    assert isinstance(task.robot, reacher.Reacher)
+    demonstrations = collected(task, seed=0, count=100 if quick else 1000)
+    assessment = assess(demonstrations, task.robot, rng=np.random.default_rng(0))
     rows = demonstrations.transition_rows
-    transitions = np.concatenate([demonstrations.states[rows], demonstrations.states[rows + 1]], axis=1)
+    transitions = np.concatenate([demonstrations.observations[rows], demonstrations.observations[rows + 1]], axis=1)
 
-    naive = naive_gail.train(naive_gail.PlainReacher(task.target), transitions, batch=1000 if quick else 5000, seed=0)
-    learners = {"the paper's": Gail(), "its own": task.learner}
+    naive = naive_gail.train(naive_gail.PlainReacher(task.robot), transitions, batch=1000 if quick else 5000, seed=0)
+    learners = {"the paper's": Gail(), "its own": task_gail(task.name)}
     contestants = {
-        name: replace(learner, checkpoint_every=rounds)(problem, np.ones(len(demonstrations)), rng=np.random.default_rng(0))
+        name: replace(learner, checkpoint_every=rounds)(assessment, np.ones(len(demonstrations)), rng=np.random.default_rng(0))
         for name, learner in learners.items()
     }
     batches = {name: next(contestant).steps for name, contestant in contestants.items()}  # this also warms up
@@ -201,63 +204,119 @@ def side_by_side(*, quick: bool) -> Iterator[Row]:
         yield Row(f"two runs of GAIL on {name}, share of open loop, 2 threads", sum(speeds) / median(limits), at_least=goal, detail=detail)
 
 
-def some_problem(simulator: Simulator, *, seed: int) -> Problem:
-    """Twenty demonstrations of random actions, and an inverse dynamics that hardly learned anything: enough to measure speed."""
+def some_assessment(simulator: Simulator, *, seed: int) -> Assessment:
+    """Twenty demonstrations of random actions: enough to measure speed."""
     rng = np.random.default_rng(seed)
-    settings = Settings(noise=0.5, sigma=1.0, exploration=50, fit=InverseDynamicsFit(epochs=1))
-    return pose(explore(simulator, count=20, rng=rng).trajectories, simulator, settings=settings, rng=rng)
+    return assess(explore(simulator, count=20, rng=rng).trajectories, simulator, rng=rng)
+
+
+def task_gail(task: str) -> Gail:
+    """GAIL with the numbers that suit a task."""
+    gail = find_task(task).find_learner("gail")
+    assert isinstance(gail, Gail)
+    return gail
 
 
 def peers(*, quick: bool) -> Iterator[Row]:
     """Rounds of 2IWIL and IC-GAIL against rounds of GAIL on Swimmer, and the time of SAIL's whole schedule from a few iterations."""
-    problem, rng = some_problem(swimmer.BACK_DISABLED, seed=0), np.random.default_rng(0)
-    rounds, sail = 3 if quick else 12, Sail()
-    gail = replace(SWIMMER_GAIL, rounds=rounds, checkpoint_every=1)
-    learners = {"GAIL": gail, "2IWIL": TwoIwil(gail=gail), "IC-GAIL": IcGail(gail=gail)}
-    games = {name: learner(problem, np.linspace(0, 1, 20), rng=np.random.default_rng(0)) for name, learner in learners.items()}
-    for game in games.values():
-        next(game)  # labels, classifiers and a first round
-    times = {name: [] for name in games}
+    assessment, rng = some_assessment(swimmer.BACK_DISABLED, seed=0), np.random.default_rng(0)
+    rounds, weights = 3 if quick else 12, np.ones(20)
+    gail = replace(task_gail("swimmer/back-disabled"), rounds=rounds, checkpoint_every=1)
+    learners: dict[str, Learner] = {"GAIL": gail, "2IWIL": TwoIwil(gail=gail), "IC-GAIL": IcGail(gail=gail)}
+    training = {name: learner(assessment, weights, rng=np.random.default_rng(0)) for name, learner in learners.items()}
+    for checkpoints in training.values():
+        next(checkpoints)  # labels, classifiers and a first round
+    times: dict[str, list[float]] = {name: [] for name in training}
     for _ in range(rounds - 1):
-        for name, game in games.items():
-            times[name].append(seconds(lambda game=game: next(game)))
+        for name, checkpoints in training.items():
+            times[name].append(seconds(lambda checkpoints=checkpoints: next(checkpoints)))
     for name in ("2IWIL", "IC-GAIL"):
         ratio = median(plain / peer for plain, peer in zip(times["GAIL"], times[name], strict=True))
         yield Row(f"a round of {name} on Swimmer, speed against GAIL's", ratio, at_least=0.85, detail=f"{median(times[name]):.2f} s")
-    share = 100 if quick else 20
-    brief = replace(sail, foresight_updates=sail.foresight_updates // share, pretraining_updates=sail.pretraining_updates // share)
-    sampler = TransitionSampler(problem.demonstrations, np.ones(20))
-    apprentice = brief.enrol(problem, sampler, rng=rng)
-    preparing = share * seconds(lambda: brief.prepare(apprentice, problem, sampler, rng=rng))
-    game = replace(brief, frozen=0, checkpoint_every=1)(problem, np.ones(20), rng=rng)
-    next(game)
-    iterating = sail.iterations * median(seconds(lambda: next(game)) for _ in range(2 if quick else 6))
-    detail = f"preparation {preparing / 60:.1f}, {sail.iterations} iterations {iterating / 60:.1f} min, extrapolated"
-    yield Row("SAIL's whole schedule on Swimmer", (preparing + iterating) / 60, "min", at_most=20, detail=detail)
+    yield sail_schedule(assessment, rng=rng, quick=quick)
+
+
+def sail_schedule(assessment: Assessment, *, rng: np.random.Generator, quick: bool) -> Row:
+    """Minutes of SAIL from the fit of its inverse dynamics to its last iteration, extrapolated from a share of each."""
+    sail, share, weights = Sail(), 100 if quick else 20, np.ones(len(assessment.demonstrations))
+    episodes = sail.exploration.episodes // (20 if quick else 1)
+    brief = replace(
+        sail,
+        vae_updates=sail.vae_updates // share,
+        pretraining_updates=sail.pretraining_updates // share,
+        frozen_iterations=0,
+        checkpoint_every=1,
+        inverse=replace(sail.inverse, epochs=1),
+        exploration=replace(sail.exploration, episodes=episodes),
+    )
+    learned = assessment.with_inverse(brief.inverse, brief.exploration)
+    more = sail.exploration.episodes / episodes
+    exploring = more * seconds(lambda: learned.own)
+    fits = [seconds(lambda: brief.inverse.fit(learned.own[0], assessment.robot, rng=rng)) for _ in range(2)]
+    fitting = more * sail.inverse.epochs * fits[1]  # the first also loads torch
+    state = SailState(brief, learned, TransitionSampler(assessment.demonstrations, weights), rng)
+    pretraining = share * seconds(state.pretrain)
+    checkpoints = brief(learned, weights, rng=rng)  # on the inverse dynamics that is fitted already
+    next(checkpoints)
+    iterating = sail.iterations * median(seconds(lambda: next(checkpoints)) for _ in range(2 if quick else 6))
+    parts = {"f_id": exploring + fitting, "pretraining": pretraining, f"{sail.iterations} iterations": iterating}
+    detail = ", ".join(f"{name} {taken / 60:.1f}" for name, taken in parts.items()) + " min, extrapolated"
+    return Row("SAIL's whole schedule on Swimmer", sum(parts.values()) / 60, "min", at_most=20, detail=detail)
 
 
 def imitate(simulator: Simulator, rounds: int, seed: int, agents: int = 40) -> float:
     """Steps per second of GAIL with the paper's batch and networks and so many agents at once, after a round to warm up."""
     torch.set_num_threads(1)
-    problem, rng = some_problem(simulator, seed=seed), np.random.default_rng(seed)
-    game = Gail(rounds=rounds + 1, checkpoint_every=1, trpo=Trpo(agents=agents))(problem, np.ones(20), rng=rng)
-    before = next(game).steps
+    assessment, rng = some_assessment(simulator, seed=seed), np.random.default_rng(seed)
+    gail = Gail(rounds=rounds + 1, checkpoint_every=1, trpo=Trpo(n_envs=agents))
+    checkpoints = gail(assessment, np.ones(20), rng=rng)
+    before = next(checkpoints).steps
     start = time.perf_counter()
-    *_, last = game
+    *_, last = checkpoints
     return (last.steps - before) / (time.perf_counter() - start)
 
 
 def replaying(*, quick: bool) -> Iterator[Row]:
-    """A million closed-loop steps of Swimmer, driven by the eight-layer network."""
+    """A million closed-loop steps of Swimmer, driven by the paper's learned inverse dynamics (`--inverse learned`)."""
     simulator, count = swimmer.BACK_DISABLED, 20 if quick else 1000
     rng = np.random.default_rng(0)
     with physics_threads(2):
         exploration = explore(simulator, count=20, rng=rng)
-        inverse_dynamics = InverseDynamicsFit(epochs=1)(exploration, simulator, rng=rng)
+        inverse_dynamics = Learned(epochs=1).fit(exploration, simulator, rng=rng)
         shown = join([exploration.trajectories] * (count // 20))
         taken = seconds(lambda: replay(shown, simulator, inverse_dynamics))
     detail = f"{shown.lengths.sum() / taken:,.0f} steps/s"
     yield Row(f"replay {count} Swimmer demonstrations of 1000 steps", taken, "s", at_most=180, detail=detail)
+
+
+class Timed:
+    """A robot, and the seconds that it has spent stepping."""
+
+    def __init__(self, robot: Simulator) -> None:
+        self.robot, self.spent = robot, 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.robot, name)
+
+    def step(self, states: Array, actions: Array) -> Array:
+        start = time.perf_counter()
+        try:
+            return self.robot.step(states, actions)
+        finally:
+            self.spent += time.perf_counter() - start
+
+
+def verdicts(*, quick: bool) -> Iterator[Row]:
+    """Feasibility of a task's whole mixture by the solved inverse dynamics, everything included but the collecting."""
+    for name, at_most in (("swimmer/front-disabled", 20), ("ant/x-axis", 120)):
+        task, count = find_task(name), 20 if quick else 1000
+        demonstrations, robot = collected(task, seed=0, count=count, keep=default_cache()), Timed(task.robot)
+        with physics_threads(2):
+            taken = seconds(
+                lambda robot=robot, shown=demonstrations: assess(shown, robot, rng=Streams(0).assessing()).weights(Feasibility())
+            )
+        detail = f"{robot.spent / taken:.0%} of it in Simulator.step"
+        yield Row(f"feasibility of {count} demonstrations of {name}", taken, "s", at_most=at_most, detail=detail)
 
 
 def memory(*, quick: bool) -> Iterator[Row]:
@@ -265,38 +324,34 @@ def memory(*, quick: bool) -> Iterator[Row]:
     count = 20 if quick else 1000
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         peak = pool.apply(score_standing_ants, (count,))
-    yield Row(f"score {count} Ant demonstrations of 1000 steps, memory", peak / MEBIBYTE, "MiB", at_most=4096)
+    yield Row(f"score {count} Ant demonstrations of 1000 steps, memory", peak / MEBIBYTE, "MiB", at_most=1536)
 
 
 def score_standing_ants(count: int) -> float:
     """Bytes at the peak of the whole process (Linux only)."""
     torch.set_num_threads(1)
-    rng = np.random.default_rng(0)
-    some = demonstrate(ant.X_AXIS, lambda seen: np.zeros((len(seen), 8)), count=min(count, 10), rng=rng).trajectories
+    rng, task = np.random.default_rng(0), find_task("ant/x-axis")
+    some = run_episodes(ant.X_AXIS, lambda seen: np.zeros((len(seen), 8)), count=min(count, 10), rng=rng).trajectories
     shown = join([some] * (count // len(some)))
-    task = find_task("ant/x-axis")
-    settings = replace(task.settings, noise=0.5, fit=replace(task.settings.fit, epochs=1))  # as much data as ever, less fitting
     with physics_threads(2):
-        weigh(pose(shown, task.target, settings=settings, rng=rng), find_method("none"))
+        assess(shown, task.robot, rng=rng).weights(ours(task))
     return resident_bytes("VmHWM")
 
 
 def scoring(*, quick: bool) -> Iterator[Row]:
-    """Exploring, fitting the inverse dynamics, replaying and weighing a pile of Driving demonstrations."""
-    task, count = find_task("driving/slow"), 100 if quick else 1000
-    demonstrations = gather(task, seed=0, count=count)
-    settings = replace(task.settings, exploration=20) if quick else task.settings
-    parts = {}
+    """Feasibility and optimality of a pile of Driving demonstrations: solved, and with the paper's exploration, fit and replay."""
+    solved, count = find_task("driving/slow"), 100 if quick else 1000
+    demonstrations = collected(solved, seed=0, count=count)
+    learned = solved.with_model(Learned(epochs=2) if quick else Learned())
+    if quick:
+        learned = replace(learned, exploration=Exploration(episodes=20, steps=None))
+    for name, task in (("solved", solved), ("learned", learned)):
 
-    def score() -> None:
-        start = time.perf_counter()
-        problem = pose(demonstrations, task.target, settings=settings, rng=Streams(0).posing())
-        parts["pose"] = time.perf_counter() - start
-        weigh(problem, find_method("ours"))
+        def score(task: Task = task) -> None:
+            settings = {"model": task.model, "exploration": task.exploration}
+            assess(demonstrations, task.robot, rng=Streams(0).assessing(), **settings).weights(ours(task))
 
-    taken = seconds(score)
-    detail = f"pose {parts['pose']:.2f} s, weigh {taken - parts['pose']:.3f} s"
-    yield Row(f"score {count} demonstrations of driving/slow", taken, "s", at_most=60, detail=detail)
+        yield Row(f"score {count} demonstrations of driving/slow, inverse {name}", seconds(score), "s", at_most=60)
 
 
 def neighbours(*, quick: bool) -> Iterator[Row]:
@@ -333,18 +388,19 @@ def updating(*, quick: bool) -> Iterator[Row]:
     """One TRPO update of 5000 samples, against automatic differentiation on the same network, both in float32."""
     samples, rng = 5000, np.random.default_rng(0)
     simulator = reacher.CLOCKWISE
-    width = len(simulator.observed)
-    policy = Trpo().start(simulator, centre=np.zeros(width), scale=np.ones(width), rng=rng).policy
+    width = len(simulator.observation_names)
+    policy = Trpo().initial_agent(simulator, center=np.zeros(width), scale=np.ones(width), rng=rng).policy
     inputs, advantages = rng.standard_normal((samples, width), np.float32), rng.standard_normal(samples, np.float32)
     actions = policy.sample(inputs.astype(np.float64), rng).astype(np.float32)
-    batch = [torch.from_numpy(each) for each in (inputs, actions, advantages)]
+    tensors = [torch.from_numpy(each) for each in (inputs, actions, advantages)]
+    batch = TrainingBatch(inputs, actions, advantages, value_targets=np.zeros((samples, 1), np.float32))
     contestants: dict[str, Callable[[], object]] = {
-        f"Fisher on {share:.0%}": lambda share=share: trust_region_step(
-            policy, inputs, actions, advantages, settings=Trpo(fisher_share=share), rng=np.random.default_rng(0)
+        f"Fisher on {share:.0%}": lambda share=share: policy_step(
+            policy, batch, settings=Trpo(fisher_fraction=share), rng=np.random.default_rng(0)
         )
         for share in (0.2, 1.0)
     }
-    contestants["torch"] = lambda: naive_gail.trust_region_step(torch_twin(policy), *batch, keep_graph=True)
+    contestants["torch"] = lambda: naive_gail.policy_step(torch_twin(policy), *tensors, keep_graph=True)
     times: dict[str, list[float]] = {name: [] for name in contestants}
     for _ in range(3 if quick else 21):
         for name, contestant in contestants.items():
@@ -357,13 +413,13 @@ def updating(*, quick: bool) -> Iterator[Row]:
 
 def torch_twin(policy: Policy) -> naive_gail.GaussianPolicy:
     """The same policy as torch modules."""
-    twin = naive_gail.GaussianPolicy(policy.network.widths[0], policy.network.widths[-1])
+    twin = naive_gail.GaussianPolicy(policy.network.layer_sizes[0], policy.network.layer_sizes[-1])
     linear = [layer for layer in twin.network if isinstance(layer, torch.nn.Linear)]
     with torch.no_grad():
         for layer, (weights, bias) in zip(linear, policy.network.layers(policy.parameters), strict=True):
             layer.weight.copy_(torch.from_numpy(weights.T))
             layer.bias.copy_(torch.from_numpy(bias))
-        twin.log_spread.copy_(torch.from_numpy(policy.log_spread))
+        twin.log_std.copy_(torch.from_numpy(policy.log_std))
     return twin
 
 
@@ -374,6 +430,7 @@ MEASUREMENTS: dict[str, Callable[..., Iterator[Row]]] = {
     "peers": peers,
     "scoring": scoring,
     "replaying": replaying,
+    "verdicts": verdicts,
     "memory": memory,
     "neighbours": neighbours,
     "updating": updating,

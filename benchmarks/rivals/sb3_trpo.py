@@ -15,7 +15,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from imitable.evaluation import evaluate  # imitable registers its environments
-from imitable.simulators.swimmer import BACK_DISABLED
+from imitable.paper.swimmer import BACK_DISABLED
 
 
 class Measure(BaseCallback):
@@ -47,22 +47,22 @@ if __name__ == "__main__":
     goal, limit, seed = float(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
     ours = json.loads(sys.argv[4])  # imitable's settings
     torch.set_num_threads(1)
-    environments = DummyVecEnv([lambda: gymnasium.make("imitable/SwimmerBackDisabled-v0")] * ours["agents"])
+    environments = DummyVecEnv([lambda: gymnasium.make("imitable/SwimmerBackDisabled-v0")] * ours["n_envs"])
     # What differs: the Fisher matrix takes all samples here, because fewer would also make the gradient; observations are not scaled;
     # agents reach the time limit all at once.
     model = TRPO(
         "MlpPolicy",
         environments,
-        n_steps=ours["batch"] // ours["agents"],
-        batch_size=ours["batch"] // ours["value_minibatches"],
-        n_critic_updates=ours["value_passes"],
-        learning_rate=ours["value_rate"],
-        gamma=ours["discount"],
-        gae_lambda=ours["decay"],
-        target_kl=ours["largest_divergence"],
-        cg_max_steps=ours["conjugate_iterations"],
-        cg_damping=ours["damping"],
-        policy_kwargs={"net_arch": list(ours["hidden"])},
+        n_steps=ours["batch_size"] // ours["n_envs"],
+        batch_size=ours["batch_size"] // ours["value_minibatches"],
+        n_critic_updates=ours["value_epochs"],
+        learning_rate=ours["value_learning_rate"],
+        gamma=ours["gamma"],
+        gae_lambda=ours["gae_lambda"],
+        target_kl=ours["max_kl"],
+        cg_max_steps=ours["cg_iterations"],
+        cg_damping=ours["cg_damping"],
+        policy_kwargs={"net_arch": list(ours["hidden_sizes"])},
         seed=seed,
     )
     model.learn(10**9, callback=Measure(every=20_000, goal=goal, limit=limit, seed=seed + 1))
