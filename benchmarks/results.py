@@ -33,6 +33,7 @@ HERE = Path(__file__).parent
 KEPT, DOCS = HERE / "results", HERE.parent / "docs"
 POLICIES = HERE.parent / "src" / "imitable" / "paper" / "policies"
 TABLE = "table"
+STOCK = HERE / "stock_robots.json"
 FURTHER, FURTHER_LONG = 1000, 100  # more episodes of each policy, as `imitable evaluate RUN --episodes` measures them; of 1000 steps each
 FURTHER_SEED = 1_000_000
 OTHERS = [method for method in METHODS if method != "ours"]
@@ -306,6 +307,30 @@ def earlier_note(cells: Cells) -> list[str]:
     ]
 
 
+def stock_section() -> list[str]:
+    """Verdicts on robots that nothing was tuned for, from `benchmarks/stock_robots.json`; nothing where there is none."""
+    if not STOCK.exists():
+        return []
+    measured = json.loads(STOCK.read_text())
+    kinds = list(measured[0]["kinds"])
+    lines = [
+        "## Robots that nothing was tuned for",
+        "",
+        "Made by `python benchmarks/stock_robots.py`: 40 own demonstrations of random actions of all strengths and 20 of each",
+        "other kind, no returns, no settings. Of each kind: mean w_f, and the AUC of w_f between own demonstrations and these",
+        "(`gear x1.2 gentle` is possible for the robot and must stay at 0.5; `mass x0.7` nearly is).",
+        "",
+        f"| robot | noise: true, found | window | seconds | {' | '.join(kinds)} |",
+        f"|{'---|' * (4 + len(kinds))}",
+    ]
+    for cell in sorted(measured, key=lambda each: (each["robot"], each["noise"], each["seed"])):
+        scores = (cell["kinds"][kind] for kind in kinds)
+        shown = " | ".join(f"{each['mean w_f']:.2f}, {each['AUC']:.3f}" for each in scores)
+        noise = f"{cell['noise']:g}, {cell['found_noise']:.2g}"
+        lines.append(f"| {cell['robot']} | {noise} | {cell['window']} | {cell['seconds']:.0f} | {shown} |")
+    return [*lines, ""]
+
+
 def write(docs: Path = DOCS) -> None:
     cells = load()
     if not cells:
@@ -361,6 +386,7 @@ def write(docs: Path = DOCS) -> None:
         *sources_table(cells),
         "",
         *confusion_section(),
+        *stock_section(),
         "## Shipped policies",
         "",
         "Trained by `imitable expert TASK -o src/imitable/paper/policies --seeds ...` (`make experts`), measured over 1000 episodes",

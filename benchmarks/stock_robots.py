@@ -1,6 +1,6 @@
 """Verdicts on robots that nothing was tuned for: stock Gymnasium robots, their own demonstrations against those of other bodies.
 
-python benchmarks/stock_robots.py [ROBOT ...] [--seeds 0-1] [--noise 0 0.2]     # writes benchmarks/results/stock-robots.json
+python benchmarks/stock_robots.py [ROBOT ...] [--seeds 0-1] [--noise 0 0.2]     # writes benchmarks/stock_robots.json
 """
 
 import argparse
@@ -19,7 +19,7 @@ from imitable.simulators import advance
 from imitable.simulators.mujoco import MujocoRobot, gymnasium_robot
 
 ROBOTS = ("Hopper-v5", "Walker2d-v5", "HalfCheetah-v5", "Swimmer-v5", "Ant-v5", "Humanoid-v5")
-RESULTS = Path(__file__).parent / "results" / "stock-robots.json"
+RESULTS = Path(__file__).parent / "stock_robots.json"
 COUNT, STEPS = 20, 100
 
 
@@ -120,8 +120,9 @@ def measure(name: str, *, seed: int, noise: float) -> dict[str, object]:
         }
         for kind in sets
     }
-    names = ("window", "noise", "tolerance", "realised_false_reject_rate")
-    return {"robot": name, "seed": seed, "noise": noise, **{key: facts[key] for key in names}, "seconds": round(seconds, 1), "kinds": found}
+    names = ("window", "tolerance", "realised_false_reject_rate")
+    known = {"noise": noise, "found_noise": facts["noise"], **{key: facts[key] for key in names}}
+    return {"robot": name, "seed": seed, **known, "seconds": round(seconds, 1), "kinds": found}
 
 
 def main() -> None:
@@ -142,7 +143,7 @@ def main() -> None:
                 scores = {
                     kind: (each["mean w_f"], each["above 0.9"], each["below 0.1"], each["AUC"]) for kind, each in cell["kinds"].items()
                 }  # type: ignore[attr-defined]
-                print(name, seed, noise, {key: cell[key] for key in ("window", "noise", "tolerance", "seconds")}, scores, flush=True)
+                print(name, seed, noise, {key: cell[key] for key in ("window", "found_noise", "tolerance", "seconds")}, scores, flush=True)
 
 
 if __name__ == "__main__":
