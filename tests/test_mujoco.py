@@ -11,6 +11,7 @@ import pytest
 from imitable.check import check_robot, clipped_rows
 from imitable.errors import ImitableError
 from imitable.robots import robot
+from imitable.rollouts import run_episodes
 from imitable.simulators import reward_of
 from imitable.simulators.mujoco import MujocoRobot, gymnasium_robot, mjcf_robot
 from imitable.simulators.physics import quiet
@@ -119,6 +120,8 @@ def test_an_mjcf_file_is_a_robot(tmp_path: Path) -> None:
     assert (arm.action_low.tolist(), arm.action_high.tolist()) == ([-2.0], [3.0])
     assert check_robot(arm) == []
     states = arm.initial_states(1, np.random.default_rng(0))
+    still = run_episodes(arm, lambda observations: np.zeros((len(observations), 1)), count=2, rng=np.random.default_rng(0))
+    assert np.isnan(still.trajectories.returns).all(), "nobody knows what an episode of a robot without a reward is worth"
     with pytest.raises(ImitableError, match="'arm' has no reward"):
         arm.reward(states, np.zeros((1, 1)), states)
 

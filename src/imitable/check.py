@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from imitable.arrays import Array, Booleans
-from imitable.errors import ImitableError
 from imitable.simulators.mujoco import MujocoRobot
 
 EPISODES, STEPS = 16, 60
@@ -159,10 +158,3 @@ def _misses(robot: MujocoRobot, restored: Array, actions: Array, wanted: Array) 
     reached = robot.observe(robot.step(restored, actions))
     scale = np.median(np.abs(wanted - robot.observe(restored)), axis=0)
     return np.asarray(np.abs(reached - wanted) / np.maximum(scale, 1e-6))
-
-
-def refuse_unsound(robot: MujocoRobot) -> None:
-    """An ImitableError with the first finding of the checks that nothing works without."""
-    walk = own_walk(robot, rng=np.random.default_rng(0))
-    for finding in (*check_limits(robot), *check_purity(robot, walk)):
-        raise ImitableError(f"robot {robot.name!r} cannot be used: {finding}")

@@ -115,16 +115,21 @@ class Episodes:
 def run_episodes(
     simulator: Simulator, act: Callable[[Array], Array], *, count: int, rng: Generator, progress: Progress = no_progress
 ) -> Episodes:
-    """`count` whole episodes under the policy `act`, each until it terminates or reaches the horizon."""
+    """`count` whole episodes under the policy `act`, each until it terminates or reaches the horizon.
+
+    Returns are NaN, not known, of a robot that says it has no reward.
+    """
     states = simulator.initial_states(count, rng)
     observed = simulator.observe(states)
     observations, actions = [observed], []
-    lengths, returns = np.full(count, simulator.horizon), np.zeros(count)
+    rewarded = getattr(simulator, "has_reward", True)
+    lengths, returns = np.full(count, simulator.horizon), np.full(count, 0.0 if rewarded else np.nan)
     alive, diverged = np.arange(count), 0
     for time in range(simulator.horizon):
         taken = np.clip(act(observed), simulator.action_low, simulator.action_high)  # of all, so that `act` may tell them apart
         next_states, broken = advance(simulator, states, taken[alive])
-        returns[alive] += np.where(broken, 0.0, reward_of(simulator, states, taken[alive], next_states))
+        if rewarded:
+            returns[alive] += np.where(broken, 0.0, reward_of(simulator, states, taken[alive], next_states))
         observed = observed.copy()
         observed[alive] = simulator.observe(next_states)
         observations.append(observed)

@@ -29,8 +29,6 @@ _SCRATCH = threading.Lock()  # the cached simulations are scratch space that all
 AXES = "xyz"
 FREE = (*(f"{axis}" for axis in AXES), *(f"quaternion {axis}" for axis in "wxyz"))
 FREE_VELOCITY = (*(f"velocity {axis}" for axis in AXES), *(f"angular velocity {axis}" for axis in AXES))
-POSITIONS = {mujoco.mjtJoint.mjJNT_FREE: 7, mujoco.mjtJoint.mjJNT_BALL: 4}
-VELOCITIES = {mujoco.mjtJoint.mjJNT_FREE: 6, mujoco.mjtJoint.mjJNT_BALL: 3}
 
 
 @dataclass(frozen=True)
