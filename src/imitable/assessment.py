@@ -10,7 +10,16 @@ import numpy as np
 from imitable.arrays import Array, Arrays, Booleans, Generator, Progress, no_progress, one_thread, part_of
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError, check_fields
-from imitable.inverse_dynamics import NOT_SETTLED, REACHED, UNTRIED, InverseDynamics, InverseDynamicsModel, Solved, step_scale
+from imitable.inverse_dynamics import (
+    NOT_SETTLED,
+    REACHED,
+    UNTRIED,
+    InverseDynamics,
+    InverseDynamicsModel,
+    Solved,
+    floored_scale,
+    step_scale,
+)
 from imitable.replay import Replay, replay
 from imitable.rollouts import Episodes, explore
 from imitable.scores import Feasibility, RectifiedOptimality, Score, product
@@ -19,9 +28,6 @@ from imitable.tracking import Tracked, Windows, hides_state, noise_level, own_wi
 
 ASSESS_VERSION = 2
 """Raised when the numbers of exploration, inverse dynamics or replay change: what was kept before then no longer counts."""
-
-STILL = 1e-3
-"""Of the median scale: columns that move less are compared on this scale, so that rounding does not count."""
 
 Keep = Callable[[str, Mapping[str, object], Callable[[], Arrays]], Arrays]
 """A part's name, all that decides it, and a function that makes it, to the part: made, or found where it was kept."""
@@ -219,7 +225,7 @@ class Assessment:
         fitted = self.model.fit(training, self.robot, rng=deepcopy(self.streams[1]), progress=part_of(self.progress, 0.0, 0.4))
         learned = {f"model {name}": array for name, array in fitted.arrays().items()}
         raw = step_scale(training)
-        scale = checked_scale(raw)
+        scale = floored_scale(raw)
         facts = {
             "noise": np.array(noise_level(training, self.demonstrations, scale)),
             "hides state": np.array(hides_state(training, self.robot, scale)),
@@ -229,7 +235,7 @@ class Assessment:
 
     @one_thread()
     def _track(self) -> Arrays:
-        rng, scale = deepcopy(self.streams[2]), checked_scale(self.step_scale)
+        rng, scale = deepcopy(self.streams[2]), floored_scale(self.step_scale)
         noise = self._noise
         coarse = self.model.coarse(noise) if hasattr(self.model, "coarse") else self.model
         inverse = coarse.restored(self.inverse_dynamics.arrays(), self.robot)
@@ -265,11 +271,6 @@ CHUNK = 20_000
 """Transitions whose actions are recovered together."""
 NEGLIGIBLE_NOISE = 0.02
 """Estimated noise below this is taken for none: contacts make the estimate a little too large."""
-
-
-def checked_scale(scale: Array) -> Array:
-    """(observation,) a scale that no column falls far below, so that rounding in one that never moves does not count."""
-    return np.maximum(scale, STILL * np.median(scale[scale > 0])) if (scale > 0).any() else np.ones_like(scale)
 
 
 def check_columns(demonstrations: Demonstrations, robot: Simulator, *, name: str = "demonstrations") -> None:

@@ -91,7 +91,7 @@ def check_round_trip(robot: MujocoRobot, walk: Walk) -> list[str]:
     if wrong.any():
         return [f"observations do not survive restore and observe: {', '.join(names[wrong])}; pass a state_map that gets them right"]
     found = []
-    clipped = clipped_rows(robot, observations)
+    clipped = ~robot.restorable(observations)
     if clipped.any():
         hit = _at_clip(robot, observations).any(axis=0)
         found.append(
@@ -125,7 +125,7 @@ def check_observations(robot: MujocoRobot, observations: Array, walk: Walk) -> l
         for at in np.flatnonzero(~finite.all(axis=0))
     ]
     good = observations[finite.all(axis=1)]
-    clipped = clipped_rows(robot, good)
+    clipped = ~robot.restorable(good)
     if clipped.any():
         found.append(f"warning: {clipped.mean():.1%} of the observations have a clipped velocity: leave their steps out")
     wrong = (np.abs(robot.observe(robot.restore(good)) - good) > 1e-6 * (1 + np.abs(good))).any(axis=0)
@@ -139,11 +139,6 @@ def check_observations(robot: MujocoRobot, observations: Array, walk: Walk) -> l
         if len(shown) == 4 and (np.abs(lengths - 1) > 0.2).mean() > 0.01:
             found.append(f"the quaternion {', '.join(names[column] for column in shown)} is not of length 1; is it in that order?")
     return found
-
-
-def clipped_rows(robot: MujocoRobot, observations: Array) -> Booleans:
-    """(N,) which observations have a column at the end of the range it is clipped to: the state behind them is not known."""
-    return np.asarray(_at_clip(robot, observations).any(axis=1))
 
 
 def _at_clip(robot: MujocoRobot, observations: Array) -> Booleans:

@@ -2,7 +2,7 @@
 
 from imitable.inverse_dynamics.base import NOT_SETTLED, OUT_OF_REACH, REACHED, UNTRIED, InverseDynamics, InverseDynamicsModel, Recovered
 from imitable.inverse_dynamics.learned import Learned
-from imitable.inverse_dynamics.solved import Solved, step_scale
+from imitable.inverse_dynamics.solved import Solved, floored_scale, step_scale
 
 INVERSE_DYNAMICS = {"solved": Solved(), "learned": Learned()}
 """By the name that `--inverse` takes."""
@@ -18,5 +18,6 @@ __all__ = [
     "Learned",
     "Recovered",
     "Solved",
+    "floored_scale",
     "step_scale",
 ]

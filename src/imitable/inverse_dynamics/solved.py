@@ -321,4 +321,9 @@ def _checked(scale: Array, columns: int) -> Array:
     """(observation,) the scale, with no column's below a small share of the median."""
     if scale.shape != (columns,) or not (np.isfinite(scale).all() and (scale >= 0).all() and (scale > 0).any()):
         raise ImitableError(f"scale is {scale}; it must be {columns} finite numbers, none below 0 and not all 0")
-    return np.maximum(scale, MIN_RELATIVE_SCALE * np.median(scale[scale > 0]))
+    return floored_scale(scale)
+
+
+def floored_scale(scale: Array) -> Array:
+    """(observation,) a scale that no column falls far below, so that rounding in one that never moves does not count."""
+    return np.maximum(scale, MIN_RELATIVE_SCALE * np.median(scale[scale > 0])) if (scale > 0).any() else np.ones_like(scale)
