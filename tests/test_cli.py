@@ -163,7 +163,7 @@ def test_scores_of_a_users_robot_are_written_one_row_per_demonstration(imitable,
 def test_scoring_on_a_tasks_target_takes_the_tasks_numbers(imitable, demos: Path, tmp_path: Path, monkeypatch) -> None:
     task = find_task("driving/slow")
     hasty = replace(task, exploration=replace(task.exploration, episodes=10), optimality=replace(task.optimality, radius=0.05))
-    monkeypatch.setattr(cli, "find_task", {"driving/slow": hasty}.__getitem__)
+    monkeypatch.setattr(cli.score, "find_task", {"driving/slow": hasty}.__getitem__)
     outcome = imitable("score", demos, "--robot", "driving/slow", "-o", tmp_path)
     assert outcome.code == 0, outcome.err
     table = read_table(tmp_path / "scores.parquet")
