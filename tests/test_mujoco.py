@@ -13,7 +13,7 @@ from imitable.errors import ImitableError
 from imitable.robots import robot
 from imitable.rollouts import run_episodes
 from imitable.simulators import reward_of
-from imitable.simulators.mujoco import MujocoRobot, gymnasium_robot, mjcf_robot
+from imitable.simulators.mujoco import MujocoRobot, gymnasium_robot, model_robot
 from imitable.simulators.physics import quiet
 
 CLIPPED = {"Hopper", "Walker2d", "InvertedDoublePendulum"}
@@ -128,12 +128,12 @@ def test_an_mjcf_file_is_a_robot(tmp_path: Path) -> None:
 
 def test_a_force_range_limits_an_actuator_and_nothing_is_an_error(tmp_path: Path) -> None:
     (path := tmp_path / "arm.xml").write_text(ARM.format(limits='forcerange="-4 4" forcelimited="true"'))
-    assert mjcf_robot(path).action_high.tolist() == [4.0]
+    assert model_robot(path).action_high.tolist() == [4.0]
     path.write_text(ARM.format(limits=""))
     with pytest.raises(ImitableError, match="actuator 'elbow' has no limits; give it a ctrlrange"):
-        mjcf_robot(path)
+        model_robot(path)
     with pytest.raises(ImitableError, match=r"cannot read the MuJoCo model .*none\.xml"):
-        mjcf_robot(tmp_path / "none.xml")
+        model_robot(tmp_path / "none.xml")
 
 
 @pytest.mark.filterwarnings("ignore")

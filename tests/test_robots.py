@@ -11,6 +11,7 @@ from imitable.errors import ImitableError
 from imitable.paper import TASK_NAMES
 from imitable.paper.tasks import find_task
 from imitable.robots import robot
+from legged import QUADRUPED
 
 Write = Callable[[str, str], None]
 
@@ -55,3 +56,29 @@ def test_a_module_or_an_object_that_is_not_there_is_named(working_directory: Pat
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:
     with pytest.raises(ImitableError, match="driving/slow"):
         robot("driving/slwo")
+
+
+def test_a_state_map_is_found_by_its_name_and_proven(write_module: Write) -> None:
+    write_module(
+        "maps",
+        """
+import numpy as np
+def right(observations):
+    return np.insert(observations[:, :5], 0, 0.0, axis=1), observations[:, 5:]
+def wrong(observations):
+    return np.insert(observations[:, :5], 0, 0.0, axis=1), observations[:, [5, 6, 7, 9, 8, 10]]
+""",
+    )
+    assert imitable.robot("Hopper-v5", state_map="maps:right").observation_names[0] == "rootz"
+    with pytest.raises(
+        ImitableError, match="columns thigh_joint velocity, leg_joint velocity differ after restore and observe; pass a state_map"
+    ):
+        imitable.robot("Hopper-v5", state_map="maps:wrong")
+
+
+def test_settings_that_a_robot_does_not_take_are_named(tmp_path: Path) -> None:
+    (path := tmp_path / "quadruped.xml").write_text(QUADRUPED)
+    with pytest.raises(ImitableError, match="does not take one of state_map"):
+        robot(str(path), state_map=print)
+    with pytest.raises(ImitableError, match="'driving/slow' takes no settings; it was given floor"):
+        robot("driving/slow", floor=True)

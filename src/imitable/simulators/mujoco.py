@@ -1,4 +1,4 @@
-"""Any robot as a batched simulator: a Gymnasium MuJoCo environment by its id, or an MJCF file."""
+"""Any robot as a batched simulator: a Gymnasium MuJoCo environment by its id, or an MJCF or URDF file."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,18 +13,9 @@ import numpy as np
 from imitable.arrays import Array, Booleans, Generator, Integers
 from imitable.errors import ImitableError, unknown_name
 from imitable.simulators.gymnasium_rewards import Formula, Rows, formula
+from imitable.simulators.model_files import home_position, read_model
 from imitable.simulators.observation_columns import CONTACT, Column, Inverse, Probes, column_names, invert, match, probe
-from imitable.simulators.physics import (
-    Entry,
-    Physics,
-    action_limits,
-    has_ground,
-    planar_root,
-    prepared,
-    quiet,
-    read_mjcf,
-    refuse_hidden_state,
-)
+from imitable.simulators.physics import Entry, Physics, action_limits, planar_root, prepared, quiet, refuse_hidden_state
 
 StateMap = Callable[[Array], tuple[Array, Array]]
 """(N, observation) observations to (N, nq) qpos and (N, nv) qvel."""
@@ -36,7 +27,7 @@ AGREES = 1e-8
 
 @dataclass(frozen=True, eq=False)
 class MujocoRobot:
-    """A batched `Simulator` in MuJoCo's units; build it with `gymnasium_robot` or `mjcf_robot`.
+    """A batched `Simulator` in MuJoCo's units; build it with `gymnasium_robot` or `model_robot`.
 
     State: qpos, qvel, qacc_warmstart, act, then every other entry of mjData that observation or reward need, as the environment
     has them after `mj_step`. Observation: the environment's own columns, but for those that `notes` name.
@@ -57,7 +48,7 @@ class MujocoRobot:
     """Reward and termination; None: the robot has no reward and never terminates."""
     state_map: StateMap | None = None
     environment: Any = field(default=None, repr=False)
-    """The single environment that starts are drawn from; None: near the model's first keyframe, or qpos0."""
+    """The single environment that starts are drawn from; None: near the model's keyframe `home`, its first one, or qpos0."""
     notes: tuple[str, ...] = ()
     """Where this robot differs from its environment, and what its observations do not show."""
 
@@ -70,12 +61,11 @@ class MujocoRobot:
         return self.formula is not None
 
     def initial_states(self, count: int, rng: Generator) -> Array:
-        """(N, state) drawn as the environment draws them, or near the model's first keyframe."""
+        """(N, state) drawn as the environment draws them, or near the model's own start."""
         model, states = self.physics.model, np.zeros((count, self.physics.width))
         nq, nv = model.nq, model.nv
         if self.environment is None:
-            qpos = model.key_qpos[0] if model.nkey else model.qpos0
-            states[:, :nq] = qpos + rng.uniform(-START_NOISE, START_NOISE, (count, nq))
+            states[:, :nq] = home_position(model) + rng.uniform(-START_NOISE, START_NOISE, (count, nq))
             states[:, nq : nq + nv] = rng.uniform(-START_NOISE, START_NOISE, (count, nv))
             self._normalize(states)
         else:
@@ -240,21 +230,15 @@ def gymnasium_robot(
     )
 
 
-def mjcf_robot(
-    path: str | Path, *, frame_skip: int | None = None, horizon: int = HORIZON, floor: bool = False, state_map: StateMap | None = None
+def model_robot(
+    path: str | Path, *, frame_skip: int | None = None, horizon: int = HORIZON, floor: bool | None = None, floating_base: bool = False
 ) -> MujocoRobot:
-    """The robot of an MJCF file: its observation is qpos and qvel, it has no reward and never terminates.
+    """The robot of an MJCF or URDF file: its observation is qpos and qvel, it has no reward and never terminates.
 
-    Without a `frame_skip` a control step is as near to 0.02 s as whole physics steps come. `floor` puts a plane at z = 0 under it.
+    Without a `frame_skip` a control step is as near to 0.02 s as whole physics steps come. `floor` puts a plane at z = 0 under it, by
+    default under a floating robot that has none; `floating_base` frees the first body of a file that fixes it to the world.
     """
-    try:
-        model = read_mjcf(str(path), floor=floor)
-    except (ValueError, FileNotFoundError) as error:
-        raise ImitableError(f"cannot read the MuJoCo model {str(path)!r}: {error}") from error
-    if not model.nu:
-        raise ImitableError(
-            f"the MuJoCo model {str(path)!r} has no actuators; add an <actuator> section, or wrap it in a file that has one"
-        )
+    model, notes = read_model(Path(path), floor=floor, floating_base=floating_base)
     refuse_hidden_state(str(path), model)
     frame_skip = frame_skip or max(1, round(CONTROL_TIMESTEP / model.opt.timestep))
     columns = tuple(Column(Entry(name, at)) for name, size in (("qpos", model.nq), ("qvel", model.nv)) for at in range(size))
@@ -263,16 +247,12 @@ def mjcf_robot(
         Path(path).stem,
         Physics(prepared(model), frame_skip),
         columns,
-        None if state_map is not None else invert(model, columns),
+        invert(model, columns),
         horizon,
         low,
         high,
         np.arange(len(columns)),
-        state_map=state_map,
-        notes=(
-            "a plain model: no reward, no termination",
-            *(() if has_ground(model) else ("no floor in the model: pass floor=True for one",)),
-        ),
+        notes=("a plain model: no reward, no termination", *notes),
     )
 
 
@@ -287,7 +267,9 @@ def _made(name: str, settings: dict[str, Any], also_known: Sequence[str]) -> Any
     base: Any = env.unwrapped
     wanted = ("model", "data", "frame_skip", "set_state")
     if not all(hasattr(base, each) for each in wanted) or not isinstance(base.model, mujoco.MjModel):
-        raise ImitableError(f"environment {name!r} is no MuJoCo environment (no {', '.join(wanted)}); write a Simulator for it")
+        raise ImitableError(
+            f"environment {name!r} is no MuJoCo environment (no {', '.join(wanted)}); give its MJCF file, or write a Simulator for it"
+        )
     return env
 
 

@@ -175,25 +175,12 @@ def load_model(
     return Physics(model, frame_skip, () if traced is None else (Entry("xpos", 3 * model.body(traced).id),))
 
 
-def read_mjcf(path: str, *, floor: bool) -> mujoco.MjModel:
-    """The model of an MJCF file, on request with a floor at z = 0."""
-    spec = mujoco.MjSpec.from_file(path)
-    if floor:
-        spec.worldbody.add_geom(name="floor", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0.0, 0.0, 0.05])
-    return spec.compile()
-
-
 def refuse_hidden_state(name: str, model: mujoco.MjModel) -> None:
     """An ImitableError if a step depends on more than qpos, qvel, act and controls, as with mocap bodies, plugins or delays."""
     beyond = mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_FULLPHYSICS) - (1 + model.nq + model.nv + model.na)
     if beyond or model.nmocap:
         held = f"{model.nmocap} mocap bodies" if model.nmocap else f"{beyond} further numbers (plugins, delays, plasticity)"
         raise ImitableError(f"the state of {name!r} has {held}, which state rows do not hold; remove them, or write a Simulator for it")
-
-
-def has_ground(model: mujoco.MjModel) -> bool:
-    """Whether there is something to stand on: a plane or a height field."""
-    return bool(np.isin(model.geom_type, [mujoco.mjtGeom.mjGEOM_PLANE, mujoco.mjtGeom.mjGEOM_HFIELD]).any())
 
 
 @contextmanager
@@ -212,7 +199,8 @@ def joint_names(model: mujoco.MjModel) -> tuple[tuple[str, ...], tuple[str, ...]
     positions: list[str] = []
     velocities: list[str] = []
     for joint in range(model.njnt):
-        name, kind = model.joint(joint).name or f"joint {joint}", mujoco.mjtJoint(model.jnt_type[joint])
+        name, kind = model.joint(joint).name, mujoco.mjtJoint(model.jnt_type[joint])
+        name = name or (kind == mujoco.mjtJoint.mjJNT_FREE and model.body(model.jnt_bodyid[joint]).name) or f"joint {joint}"
         if kind == mujoco.mjtJoint.mjJNT_FREE:
             positions += [f"{name} {part}" for part in FREE]
             velocities += [f"{name} {part}" for part in FREE_VELOCITY]
