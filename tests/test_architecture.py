@@ -16,6 +16,7 @@ STAGES = [
     ("arrays", "errors"),
     ("registry",),
     ("store.files",),
+    ("store.video",),
     ("demonstrations",),
     ("formats",),
     ("simulators",),

@@ -76,8 +76,8 @@ def test_environments_run_side_by_side() -> None:
     environments.close()
 
 
-def test_pictures_are_refused_with_the_way_out() -> None:
-    with pytest.raises(ValueError, match=r"render_mode is 'human'.*leave it None"):
+def test_windows_are_refused_with_the_way_out() -> None:
+    with pytest.raises(ValueError, match=r"render_mode is 'human'.*give 'rgb_array' or None"):
         SimulatorEnv(driving.SLOW, render_mode="human")
 
 

@@ -9,7 +9,7 @@ from importlib.metadata import version
 
 import tyro
 
-from imitable.cli import cache, evaluate, paper, score
+from imitable.cli import cache, evaluate, paper, render, score
 from imitable.errors import ImitableError
 
 COMMANDS = (
@@ -19,6 +19,7 @@ COMMANDS = (
     score.score,
     paper.run,
     evaluate.evaluate,
+    render.render,
     paper.sweep,
     paper.expert,
     cache.cache,

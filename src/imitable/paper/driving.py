@@ -5,7 +5,7 @@ part of the state: there it leaked from one episode into the next.
 """
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -37,6 +37,7 @@ class Driving:
     """
 
     version: ClassVar[int] = 1  # raised when its numbers change
+    timestep: ClassVar[float] = TIMESTEP
 
     speed: float  # m/s, the only difference between the two dynamics
     horizon: int = 300
@@ -99,6 +100,19 @@ class Driving:
     def terminated(self, states: Array) -> Booleans:
         places = states[:, [X, Y]]
         return outside(places) | touches(places, states[:, HEADING], *GOAL)
+
+    def draw(self, axes: Any, state: Array) -> None:
+        """The map and the car, for pictures."""
+        from matplotlib.patches import Polygon, Rectangle
+
+        axes.add_patch(Rectangle((0, 0), *WORLD, facecolor="#f4f2ec", edgecolor="#303030"))
+        for (centre, half), colour in ((OBSTACLE, "#4a4a4a"), (GOAL, "#2a9d6f")):
+            axes.add_patch(Rectangle(centre - half, *(2 * half), facecolor=colour))
+        along = np.array([np.cos(state[HEADING]), np.sin(state[HEADING])])
+        across = np.array([-along[1], along[0]])
+        corners = [state[[X, Y]] + s * CAR[0] * along + t * CAR[1] * across for s, t in ((1, 1), (1, -1), (-1, -1), (-1, 1))]
+        axes.add_patch(Polygon(corners, facecolor="#c8553d", edgecolor="#303030"))
+        axes.set(xlim=(-1, WORLD[0] + 1), ylim=(-1, WORLD[1] + 1), aspect="equal", xlabel="x [m]", ylabel="y [m]")
 
 
 def outside(places: Array) -> Booleans:

@@ -86,6 +86,10 @@ class Reacher:
     def terminated(self, states: Array) -> Booleans:
         return np.zeros(len(states), dtype=bool)
 
+    def markers(self, state: Array) -> Array:
+        """(1, 4) the goal's x, y, z and radius, for pictures."""
+        return np.array([[*state[GOAL], 0.01, 0.012]])
+
 
 def _evenly_spread(count: int, rng: Generator) -> Array:
     """(2, count) points of the unit square, each uniform, together a lattice, in random order.

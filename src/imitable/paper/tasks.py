@@ -89,6 +89,6 @@ def find_task(name: str) -> Task:
     return replace(task, name=name)  # by which others find it again
 
 
-def make_environment(task: str, render_mode: str | None = None) -> SimulatorEnv:
+def make_environment(task: str, render_mode: str | None = None, **settings: Any) -> SimulatorEnv:
     """The Gymnasium environment of a task's target."""
-    return SimulatorEnv(find_task(task).robot, render_mode=render_mode)
+    return SimulatorEnv(find_task(task).robot, render_mode=render_mode, **settings)

@@ -1,0 +1,50 @@
+"""`imitable render`: a clip of a robot under a policy."""
+
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import Positional, arg
+
+from imitable.cli.options import Overwrite, Seed
+from imitable.cli.policies import RANDOM, find_policy
+from imitable.errors import ImitableError
+from imitable.pipeline import Streams
+from imitable.robots import robot as find_robot
+from imitable.store.video import check_video, write_video
+
+if TYPE_CHECKING:
+    from imitable.simulators.rendering import Frame
+
+FASTEST = 30.0  # frames per second; a robot that is controlled faster is shown at every so many steps
+
+
+def render(
+    robot: Positional[Annotated[str, arg(metavar="ROBOT", help="a task, a Gymnasium id, an MJCF file or module:object")]],
+    *,
+    output: Annotated[Path, arg(aliases=["-o"], help="a clip, .mp4 or .gif")],
+    policy: Annotated[str, arg(help="a run's folder, a .safetensors file or module:object; or random actions")] = RANDOM,
+    episodes: int = 1,
+    seed: Seed = 0,
+    width: int = 640,
+    height: int = 480,
+    overwrite: Overwrite = False,
+) -> None:
+    """Make a clip of a robot under a policy, in real time, without a screen."""
+    from imitable.simulators.rendering import DRAWN, Renderer, control_timestep, render_episode
+
+    if output.exists() and not overwrite:
+        raise ImitableError(f"{output} is there already; give another place, or --overwrite to replace it")
+    if episodes < 1:
+        raise ImitableError(f"episodes is {episodes}; a clip needs at least one")
+    check_video(output)
+    simulator, rng = find_robot(robot), Streams(seed).evaluating()
+    act = find_policy(policy, simulator, rng=rng)
+    renderer, timestep = Renderer(simulator, width=width, height=height), control_timestep(simulator)
+    every = max(1, round(1 / (FASTEST * timestep)))
+    shown: list[Iterator[Frame]] = [render_episode(simulator, act, renderer, rng=rng, every=every) for _ in range(episodes)]
+    count = write_video(output, chain.from_iterable(shown), fps=1 / (every * timestep))
+    renderer.close()
+    how = "drawn" if renderer.backend == DRAWN else f"rendered by MuJoCo ({renderer.backend})"
+    print(f"{output}: {count} frames of {robot}, {how}")
