@@ -67,7 +67,25 @@ def test_an_unknown_suffix_is_refused_with_the_known_ones(pile: Path) -> None:
         (pile / name).write_bytes(b"")
         with pytest.raises(ImitableError, match=rf"{name} has the suffix '{Path(name).suffix}'; demonstrations are read from .*\.npz"):
             read(pile / name)
-    with pytest.raises(ImitableError, match="has the suffix ''"):
+
+
+def test_a_folder_gives_all_files_in_it_in_the_order_of_their_names(pile: Path) -> None:
+    (pile / "notes.txt").write_text("not read")
+    assert read(pile).returns.tolist() == [1.0, 1.5, 0.0, 0.5, 2.0, 2.5]
+    (pile / "empty").mkdir()
+    with pytest.raises(ImitableError, match=r"the folder .*empty has no \.npz or \.csv files"):
+        read(pile / "empty")
+
+
+def test_of_several_places_those_without_sources_are_called_by_their_name(pile: Path) -> None:
+    npz.write(DEMOS, pile / "deep" / "nameless.npz")
+    assert read([pile / "a.npz", pile / "deep"]).sources == ("a.npz",) * 2 + ("deep/c.npz",) * 2 + ("deep",) * 2
+    assert read(pile / "deep" / "nameless.npz").sources is None
+
+
+def test_mixed_widths_name_both_files(pile: Path) -> None:
+    npz.write(Demonstrations(np.zeros((2, 3)), [1]), pile / "wide.npz")
+    with pytest.raises(ImitableError, match=r"wide\.npz has 3 columns, .*a\.npz has 2"):
         read(pile)
 
 

@@ -64,9 +64,11 @@ class Demonstrations:
             )
         if (bad := np.argwhere(~np.isfinite(self.observations))).size:
             row, column = bad[0]
+            names = self.observation_names or ()
             demo = int(np.searchsorted(self.starts, row, side="right")) - 1
             raise ImitableError(
-                f"demonstration {demo} has {self.observations[row, column]} in column {column} of observation {row - self.starts[demo]} "
+                f"demonstration {demo} has {self.observations[row, column]} in column "
+                f"{repr(names[column]) if column < len(names) else column} of observation {row - self.starts[demo]} "
                 f"({len(np.unique(bad[:, 0]))} such rows in all); repair or drop it"
             )
         if (infinite := np.flatnonzero(np.isinf(self.returns))).size:
@@ -150,6 +152,8 @@ def join(sets: Sequence[Demonstrations]) -> Demonstrations:
     """All demonstrations of several sets, one set after the other; sources survive where every set has them."""
     if not sets:
         raise ImitableError("there is nothing to join: no demonstration sets were given")
+    if len(sets) == 1:
+        return sets[0]
     if len(widths := {each.width for each in sets}) > 1:
         raise ImitableError(f"cannot join demonstrations with different numbers of columns: {sorted(widths)}")
     names = {each.observation_names for each in sets} - {None}

@@ -8,21 +8,37 @@ from pathlib import Path
 from imitable.demonstrations import Demonstrations, join
 from imitable.errors import ImitableError
 
-FORMATS = {".npz": "npz"}
+FORMATS = {".npz": "npz", ".csv": "csv"}
 """File suffix to the module that has `read(path) -> Demonstrations`, imported when such a file is read."""
 
 
 def read(paths: Path | str | Sequence[Path | str]) -> Demonstrations:
-    """The demonstrations of a file, of a pattern such as `pile/*.npz`, or of several of them, one after the other."""
+    """The demonstrations of a file, of a folder of files, of a pattern such as `pile/*.npz`, or of several of them, one after the other.
+
+    If several are given, demonstrations that do not say where they come from have the name of what they were read from as their source.
+    """
     given = [paths] if isinstance(paths, (str, Path)) else list(paths)
-    files = [file for path in given for file in _matches(path)]
-    if not files:
+    if not given:
         raise ImitableError("there is nothing to read: no files were given")
-    return join([_read_file(file) for file in files]) if len(files) > 1 else _read_file(files[0])
+    files = [(file, Path(path).name) for path in given for file in _files(path)]
+    sets = []
+    for file, name in files:
+        found = _read_file(file)
+        sets.append(found.with_sources((name,) * len(found)) if found.sources is None and len(given) > 1 else found)
+        if found.width != sets[0].width:
+            raise ImitableError(
+                f"{file} has {found.width} columns, {files[0][0]} has {sets[0].width}; what is scored together needs the same columns"
+            )
+    return join(sets)
 
 
-def _matches(path: Path | str) -> list[Path]:
-    """The file itself, or what a pattern matches, in the order of their names."""
+def _files(path: Path | str) -> list[Path]:
+    """The file itself, what a folder holds, or what a pattern matches, in the order of their names."""
+    if Path(path).is_dir():
+        found = sorted(file for file in Path(path).rglob("*") if file.suffix.lower() in FORMATS)
+        if not found:
+            raise ImitableError(f"there is nothing to read: the folder {path} has no {' or '.join(FORMATS)} files")
+        return found
     if Path(path).exists() or not set("*?[") & set(str(path)):
         return [Path(path)]
     if not (matches := sorted(glob(str(path), recursive=True))):

@@ -1,0 +1,153 @@
+"""Comma-separated text with a header, one row per observation; `write` shows the layout.
+
+A column `demonstration` or `episode` says which rows belong together, which must stand one after the other; without it a file is one
+demonstration. Optional columns are `return` (the same in all rows of a demonstration), or `reward`, which is added up (blank in its first
+or last row at most: there is one more observation than there are steps), and `source`. `step`, `time` and `action...` are not read. All
+others are observations, named as the robot names them. A file without a header holds one demonstration in the robot's columns.
+"""
+
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from imitable.arrays import Array, Integers
+from imitable.demonstrations import Demonstrations
+from imitable.errors import ImitableError
+from imitable.store.files import write_atomically
+
+NUMBERS = ("demonstration", "episode")
+NOT_READ = ("step", "timestep", "time", "timestamp")
+LABELS = (*NUMBERS, "return", "reward", "source")
+
+
+def read(path: Path | str) -> Demonstrations:
+    """Read such a file; errors name it, and the line."""
+    columns, has_header = _columns(Path(path))
+    try:
+        return _demonstrations(columns, has_header=has_header)
+    except ImitableError as error:
+        raise ImitableError(f"{path}: {error}") from error
+
+
+def write(demonstrations: Demonstrations, path: Path | str) -> None:
+    """Write all that is known of the demonstrations."""
+    import pyarrow
+    import pyarrow.csv
+
+    names = demonstrations.observation_names or tuple(f"observation {column}" for column in range(demonstrations.width))
+    rows = demonstrations.lengths + 1
+    columns: dict[str, Any] = {"demonstration": np.repeat(np.arange(len(demonstrations)), rows)}
+    columns |= {name: demonstrations.observations[:, column] for column, name in enumerate(names)}
+    if np.isfinite(demonstrations.returns).any():
+        columns["return"] = pyarrow.array(np.repeat(demonstrations.returns, rows), from_pandas=True)
+    if demonstrations.sources is not None:
+        columns["source"] = np.repeat(np.array(demonstrations.sources), rows)
+    buffer = BytesIO()
+    pyarrow.csv.write_csv(pyarrow.table(columns), buffer)
+    write_atomically(Path(path), buffer.getvalue())
+
+
+def _columns(path: Path) -> tuple[dict[str, Any], bool]:
+    """Arrow columns by name, and whether these are the file's own names."""
+    import pyarrow
+    import pyarrow.csv
+
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise ImitableError(f"{path} does not exist") from None
+    except OSError as error:
+        raise ImitableError(f"cannot read {path}: {error.strerror}") from error
+    first = content.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].decode(errors="replace")
+    named = not all(_is_number(cell) for cell in first.split(","))
+    try:
+        table = pyarrow.csv.read_csv(BytesIO(content), pyarrow.csv.ReadOptions(autogenerate_column_names=not named))
+    except pyarrow.ArrowInvalid as error:
+        raise ImitableError(f"cannot read {path} as comma-separated text: {error}") from error
+    names = [name.strip() for name in table.column_names]
+    if len(set(names)) < len(names) or "" in names:
+        twice = next(name for name in names if name == "" or names.count(name) > 1)
+        raise ImitableError(f"{path} has {'a column without a name' if not twice else f'two columns {twice!r}'}; name each column once")
+    return dict(zip(names, table.columns, strict=True)), named
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _demonstrations(columns: dict[str, Any], *, has_header: bool) -> Demonstrations:
+    count = len(next(iter(columns.values())))
+    if not count:
+        raise ImitableError("there are no rows; a demonstration needs at least two observations, one per row")
+    given = [name for name in NUMBERS if name in columns]
+    starts = _starts(columns[given[0]].to_pylist()) if given else np.zeros(1, np.int64)
+    shown = [name for name in columns if name not in LABELS + NOT_READ and not name.startswith("action")] if has_header else list(columns)
+    if not shown:
+        raise ImitableError(f"there are no observation columns beside {', '.join(columns)}")
+    rows = np.diff(np.append(starts, count))
+    sources = None
+    if "source" in columns:
+        sources = tuple(str(source) for source in _constant("source", columns["source"].to_pylist(), starts, rows))
+    return Demonstrations(
+        np.stack([_numbers(name, columns[name]) for name in shown], axis=1),
+        rows - 1,
+        _returns(columns, starts, rows),
+        sources=sources,
+        observation_names=tuple(shown) if has_header else None,
+    )
+
+
+def _starts(numbers: list[Any]) -> Integers:
+    """The row at which each demonstration starts."""
+    if None in numbers:
+        raise ImitableError(f"line {numbers.index(None) + 2} does not say which demonstration it belongs to; number each row")
+    starts = [0, *(row for row in range(1, len(numbers)) if numbers[row] != numbers[row - 1])]
+    seen = [numbers[row] for row in starts]
+    if len(set(seen)) < len(seen):
+        torn = next(number for number in seen if seen.count(number) > 1)
+        raise ImitableError(f"the rows of demonstration {torn} do not stand together; sort them by demonstration, then by time")
+    return np.array(starts, dtype=np.int64)
+
+
+def _numbers(name: str, column: Any) -> Array:
+    """(row,) of an arrow column, NaN where a cell is blank."""
+    import pyarrow
+
+    if pyarrow.types.is_null(column.type):
+        return np.full(len(column), np.nan)
+    if not (pyarrow.types.is_floating(column.type) or pyarrow.types.is_integer(column.type)):
+        line, cell = next((line, cell) for line, cell in enumerate(column.to_pylist(), start=2) if not _is_number(str(cell)))
+        raise ImitableError(f"line {line} has {cell!r} in column {name!r}, which is not a number")
+    return np.asarray(column.to_numpy(), dtype=np.float64)
+
+
+def _returns(columns: dict[str, Any], starts: Integers, rows: Integers) -> Array:
+    if "return" in columns:
+        return np.array(_constant("return", _numbers("return", columns["return"]).tolist(), starts, rows))
+    if "reward" not in columns:
+        return np.full(len(starts), np.nan)
+    rewards = _numbers("reward", columns["reward"])
+    inner = np.isnan(rewards)
+    inner[starts], inner[starts + rows - 1] = False, False
+    sums = np.add.reduceat(np.nan_to_num(rewards), starts)
+    known = ~np.logical_or.reduceat(inner, starts) & np.logical_or.reduceat(~np.isnan(rewards), starts)
+    return np.where(known, sums, np.nan)
+
+
+def _constant(name: str, values: list[Any], starts: Integers, rows: Integers) -> list[Any]:
+    """The one value of each demonstration."""
+    found = []
+    for start, size in zip(starts.tolist(), rows.tolist(), strict=True):
+        different = next((row for row in range(start, start + size) if values[row] != values[start] and values[row] == values[row]), None)
+        if different is not None:
+            raise ImitableError(
+                f"line {different + 2} has {name} {values[different]!r} in a demonstration that began with {values[start]!r}"
+            )
+        found.append(values[start])
+    return found
