@@ -33,7 +33,7 @@ STAGES = [
     ("learners",),
     ("evaluation",),
     ("pipeline",),
-    ("store.cache", "store.runs"),
+    ("store.cache", "store.runs", "store.scores"),
     ("report",),
     ("paper",),
     ("robots",),

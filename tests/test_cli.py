@@ -137,14 +137,26 @@ def test_collecting_does_not_replace_a_file_unasked(imitable, tmp_path: Path) ->
 
 # Scoring
 
-COLUMNS = {"source", "length", "return", "distance", "feasibility", "rectified_return", "optimality", "weight"}
+FILES = {"demonstrations.npz", "scores.parquet", "scores.png", "settings.json", "steps.parquet"}
+COLUMNS = {
+    "verdict",
+    "better_neighbour",
+    "source",
+    "length",
+    "return",
+    "distance",
+    "feasibility",
+    "rectified_return",
+    "optimality",
+    "weight",
+}
 
 
 def test_scores_of_a_users_robot_are_written_one_row_per_demonstration(imitable, turns: Path, tmp_path: Path) -> None:
     outcome = imitable("score", turns, *ARM, "-o", tmp_path / "out")
     assert outcome.code == 0, outcome.err
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"scores.parquet", "scores.png"}
-    assert "one row for each of 12 demonstrations" in outcome.out
+    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES
+    assert "of 12 demonstrations" in outcome.out
     assert all(source in outcome.out for source in ("optimal", "other-dynamics"))
     table, given = read_table(tmp_path / "out" / "scores.parquet"), npz.read(turns)
     assert table.keys() >= COLUMNS
@@ -210,11 +222,23 @@ def test_without_returns_there_is_feasibility_alone(imitable, turns: Path, tmp_p
     outcome = imitable("score", tmp_path / "unrated.npz", *ARM, "-o", tmp_path / "out")
     assert outcome.code == 0, outcome.err
     table = read_table(tmp_path / "out" / "scores.parquet")
-    assert "optimality" not in table
+    assert np.isnan(table["optimality"]).all()
     assert np.array_equal(table["weight"], table["feasibility"])
-    (tmp_path / "out" / "scores.png").write_bytes(b"of other scores")
-    assert imitable("score", tmp_path / "unrated.npz", *ARM, "-o", tmp_path / "out", "--overwrite").code == 0
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"scores.parquet"}
+    assert "12 demonstrations have no return: their optimality is not known" in outcome.out
+
+
+def test_with_some_returns_missing_the_others_are_compared(imitable, turns: Path, tmp_path: Path) -> None:
+    given = npz.read(turns)
+    npz.write(replace(given, returns=np.where(np.arange(12) % 3 == 0, np.nan, given.returns)), tmp_path / "partly.npz")
+    outcome = imitable("score", tmp_path / "partly.npz", *ARM, "-o", tmp_path / "out")
+    assert outcome.code == 0, outcome.err
+    assert "4 demonstrations have no return" in outcome.out
+    table = read_table(tmp_path / "out" / "scores.parquet")
+    assert np.isnan(table["optimality"][::3]).all()
+    known = np.isfinite(table["optimality"])
+    assert known.any()
+    feasible = known & (table["feasibility"] > 0.5)
+    assert table["weight"][::3] == pytest.approx(table["feasibility"][::3] * table["optimality"][feasible].mean())
 
 
 @pytest.mark.parametrize("name", ["scores.parquet", "scores.png"])

@@ -177,7 +177,7 @@ def test_the_scores_table_has_one_row_per_demonstration_with_every_score() -> No
     table = score_table(given, turntable.assessed(given), turntable.OURS)
     assert list(table) == [
         *("demonstration", "source", "length", "return"),
-        *("distance", "feasibility", "rectified_return", "optimality", "weight"),
+        *("distance", "feasibility", "rectified_return", "optimality", "better_neighbour", "weight", "verdict"),
     ]
     assert all(column.shape == (12,) for column in table.values())
     assert table["demonstration"].tolist() == list(range(12))
@@ -189,7 +189,14 @@ def test_the_scores_table_has_one_row_per_demonstration_with_every_score() -> No
 
 def test_a_score_names_its_own_columns() -> None:
     given = turntable.mixed()
-    assert list(score_table(given, turntable.assessed(given), Uniform())) == ["demonstration", "source", "length", "return", "weight"]
+    assert list(score_table(given, turntable.assessed(given), Uniform())) == [
+        "demonstration",
+        "source",
+        "length",
+        "return",
+        "weight",
+        "verdict",
+    ]
 
 
 def test_weights_of_transitions_have_their_mean_in_the_table() -> None:

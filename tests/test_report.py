@@ -9,18 +9,8 @@ import pytest
 from matplotlib.collections import PathCollection
 from matplotlib.colors import to_rgb
 
-from imitable.pipeline import Table
-from imitable.report.figures import (
-    INFEASIBLE,
-    KEPT,
-    REASON_COLOURS,
-    REASONS,
-    WORSE,
-    draw_curves,
-    draw_returns,
-    draw_scores,
-    verdicts,
-)
+from imitable.pipeline import INFEASIBLE, KEPT, WORSE, Table, verdicts
+from imitable.report.figures import REASON_COLOURS, REASONS, draw_curves, draw_returns, draw_scores
 from imitable.report.terminal import print_divergence, print_scores, print_table, progress_bar
 from imitable.scores import Tolerance
 
@@ -36,7 +26,8 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def table() -> Table:
     """Six demonstrations: two kept, two that the robot cannot follow, two that are worse than another."""
     feasibility, optimality = np.array([1.0, 0.8, 0.0, 0.0, 1.0, 0.9]), np.array([1.0, 0.9, 1.0, 0.2, 0.01, 0.0])
-    return {
+    found = {
+        "demonstration": np.arange(6),
         "source": np.array(["optimal", "suboptimal", "other-dynamics", "mine", "optimal", "mine"]),
         "length": np.full(6, 10),
         "return": np.array([5.0, 4.0, 9.0, 3.0, -50.0, -60.0]),
@@ -46,10 +37,11 @@ def table() -> Table:
         "optimality": optimality,
         "weight": feasibility * optimality,
     }
+    return found | {"verdict": verdicts(found)}
 
 
 def test_every_demonstration_is_kept_or_has_a_reason() -> None:
-    assert [REASONS[number] for number in verdicts(table())] == [KEPT, KEPT, INFEASIBLE, INFEASIBLE, WORSE, WORSE]
+    assert table()["verdict"].tolist() == [KEPT, KEPT, INFEASIBLE, INFEASIBLE, WORSE, WORSE]
 
 
 def test_scores_are_drawn_with_a_dot_for_every_demonstration_and_a_bar_for_every_reason(drawn: list[Any], tmp_path: Path) -> None:
@@ -59,9 +51,11 @@ def test_scores_are_drawn_with_a_dot_for_every_demonstration_and_a_bar_for_every
     assert figure.get_suptitle() == "2 of 6 demonstrations kept"
     dots = np.concatenate([np.asarray(each.get_offsets()) for each in clouds.collections if isinstance(each, PathCollection)])
     assert len(dots) == 6
+    numbers = {text.get_text() for text in clouds.texts}
+    assert numbers >= {str(number) for number in range(6)}, "each has its number"
     assert np.isfinite(dots).all(), "a replay that broke down is beyond all, but on the picture"
     assert [label.get_text() for label in counts.get_yticklabels()] == ["optimal", "suboptimal", "other-dynamics", "mine"]
-    assert [text.get_text() for text in counts.get_legend().get_texts()] == list(REASONS)
+    assert [text.get_text() for text in counts.get_legend().get_texts()] == list(REASONS.values())
     widths = {reason: [bar.get_width() for bar in bars] for reason, bars in zip(REASONS, counts.containers, strict=True)}
     assert widths == {KEPT: [0.5, 1.0, 0.0, 0.0], INFEASIBLE: [0.0, 0.0, 1.0, 0.5], WORSE: [0.5, 0.0, 0.0, 0.5]}
 
@@ -78,6 +72,7 @@ def test_the_picture_has_its_size_and_the_colours_of_the_reasons(tmp_path: Path)
 @pytest.mark.parametrize("kept", [0, 6])
 def test_all_or_nothing_can_be_kept(drawn: list[Any], tmp_path: Path, kept: int) -> None:
     scores = table() | {"weight": np.full(6, float(kept > 0))}
+    scores["verdict"] = verdicts(scores)
     draw_scores(scores, Tolerance(0.0, 0.1), tmp_path / "scores.png", sigma=4.0)
     assert drawn[0].get_suptitle() == f"{kept} of 6 demonstrations kept"
 
@@ -85,6 +80,20 @@ def test_all_or_nothing_can_be_kept(drawn: list[Any], tmp_path: Path, kept: int)
 def test_one_demonstration_can_be_drawn(tmp_path: Path) -> None:
     draw_scores({name: column[:1] for name, column in table().items()}, Tolerance(0.01, 0.1), tmp_path / "one.png", sigma=0.5)
     assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_demonstrations_without_a_return_are_hollow_and_without_any_in_their_order(drawn: list[Any], tmp_path: Path) -> None:
+    partly = table() | {"return": np.array([5.0, np.nan, 9.0, 3.0, -50.0, np.nan])}
+    draw_scores(partly, Tolerance(0.01, 0.1), tmp_path / "scores.png", sigma=4.0)
+    clouds = drawn[0].axes[0]
+    dots = [each for each in clouds.collections if isinstance(each, PathCollection)]
+    assert sum(len(each.get_offsets()) for each in dots if not len(each.get_facecolors())) == 2
+    assert "hollow" in clouds.get_title(loc="left")
+    unknown = np.full(6, np.nan)
+    draw_scores(table() | {"return": unknown, "rectified_return": unknown}, Tolerance(0.01, 0.1), tmp_path / "scores.png", sigma=1.0)
+    clouds = drawn[1].axes[0]
+    dots = np.concatenate([np.asarray(each.get_offsets()) for each in clouds.collections if isinstance(each, PathCollection)])
+    assert sorted(dots[:, 1]) == list(range(6))
 
 
 def points(*returns: float) -> list[dict[str, float]]:
@@ -117,7 +126,10 @@ def test_a_table_has_a_line_per_row_and_its_columns_below_each_other(capsys: pyt
 
 def test_scores_are_printed_by_source(capsys: pytest.CaptureFixture[str]) -> None:
     print_scores(table())
-    rows = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()[2:]}
+    said = capsys.readouterr().out
+    assert "of 6 demonstrations 2 are kept, 2 the robot cannot follow, 2 are worse than another" in said
+    print_scores(table())
+    rows = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()[3:]}
     assert rows["optimal"] == ["2", "-22.5", "100%", "0.51", "58.4%"]
     assert rows["other-dynamics"] == ["1", "9.0", "0%", "1.00", "0.0%"]
 
@@ -125,7 +137,7 @@ def test_scores_are_printed_by_source(capsys: pytest.CaptureFixture[str]) -> Non
 def test_scores_without_returns_or_weights_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     scores = {name: column for name, column in table().items() if name not in ("optimality", "rectified_return")}
     print_scores(scores | {"weight": np.zeros(6)})
-    rows = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()[2:]}
+    rows = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()[3:]}
     assert rows["optimal"] == ["2", "-22.5", "100%", "-", "-"]
 
 

@@ -459,7 +459,7 @@ def test_a_sigma_that_is_not_given_is_a_fifth_of_the_median_shortfall_of_what_is
     by_data = replace(OPTIMALITY, sigma=None, radius=np.inf)
     assessment = chosen([0, -10, -20, -90, 50], goals=[0.0] * 5, distances=[0, 0, 0, 0, 9])
     assert by_data.width(assessment) == pytest.approx(np.median([10, 20, 90]) / 5)
-    assert by_data.facts(assessment) == {"sigma": 4.0, "radius": np.inf, "alone": 0}
+    assert by_data.facts(assessment) == {"sigma": 4.0, "radius": np.inf, "alone": 0, "without_return": 0}
     assert assessment.scored(by_data) == pytest.approx(np.exp(-0.5 * (np.array([0, 10, 20, 90, 0]) / 4) ** 2))
     alike = chosen([7, 7], goals=[0.0, 0.0], distances=[0, 0])
     assert by_data.width(alike) == pytest.approx(0.05 * 7), "nobody falls short, so that any sigma will do"
@@ -474,7 +474,7 @@ def test_whoever_has_nobody_to_compare_with_is_unknown_and_weighed_as_the_others
     mean = (1 + np.exp(-0.5)) / 2
     assert assessment.scored(score) == pytest.approx([1, np.exp(-0.5), mean, mean])
     assert score.table(assessment)["optimality"] == pytest.approx([1, np.exp(-0.5), np.nan, np.nan], nan_ok=True)
-    assert score.facts(assessment) == {"sigma": 10.0, "radius": 0.5, "alone": 2}
+    assert score.facts(assessment) == {"sigma": 10.0, "radius": 0.5, "alone": 2, "without_return": 0}
     assert assessment.scored(replace(score, feasible_above=0.0)) == pytest.approx([1, np.exp(-0.5), 1, 1]), "as in the paper"
     lonely = chosen([5], goals=[0.0], distances=[0.0])
     assert lonely.scored(replace(score, radius=np.inf)).tolist() == [1.0]
@@ -498,6 +498,27 @@ def test_optimality_without_returns_says_who_needs_them_and_how_many_are_missing
         with pytest.raises(ImitableError, match="1 of 3 demonstrations have none, such as number 1"):
             chosen([0.0, np.nan, 1.0], goals=[0.0] * 3, distances=[0.0, 0.5, 2.0]).scored(score)
     assert chosen(None, goals=[0.0] * 3, distances=[0.0, 0.5, 2.0]).weights(FEASIBILITY).tolist() == [1.0, 0.5, 0.0]
+
+
+def test_without_some_returns_the_others_compare_and_the_rest_is_weighed_as_they_are_on_average() -> None:
+    score = replace(OPTIMALITY, feasible_above=0.5, radius=np.inf)
+    assessment = chosen([0, -10, np.nan, 50, np.nan], goals=[0.0] * 5, distances=[0, 0, 0, 2, 2])
+    mean = (1 + np.exp(-0.5)) / 2
+    assert assessment.scored(score) == pytest.approx([1, np.exp(-0.5), mean, 1, mean])
+    table = score.table(assessment)
+    assert table["optimality"] == pytest.approx([1, np.exp(-0.5), np.nan, 1, np.nan], nan_ok=True)
+    assert table["rectified_return"].tolist() == [0, 0, 0, 50, 0]
+    assert table["better_neighbour"].tolist() == [-1, 0, -1, -1, -1]
+    assert score.facts(assessment)["without_return"] == 2
+
+
+def test_without_any_return_weights_are_feasibility_alone_and_it_is_said() -> None:
+    score = replace(OPTIMALITY, feasible_above=0.5)
+    assessment = chosen(None, goals=[0.0] * 3, distances=[0.0, 0.5, 2.0])
+    with pytest.warns(UserWarning, match="no demonstration has a return: .* weights are feasibility alone"):
+        assert assessment.weights(product(FEASIBILITY, score)).tolist() == [1.0, 0.5, 0.0]
+    assert np.isnan(score.table(assessment)["optimality"]).all()
+    assert (score.table(assessment)["better_neighbour"] == -1).all()
 
 
 # Products, tables and scores of transitions
@@ -543,7 +564,7 @@ def test_a_feasibility_of_transitions_sets_the_standard_too() -> None:
 
 def test_tables_and_facts_of_a_product_are_those_of_its_factors(assessment: Assessment) -> None:
     table = OURS.table(assessment)
-    assert list(table) == ["distance", "feasibility", "rectified_return", "optimality"]
+    assert list(table) == ["distance", "feasibility", "rectified_return", "optimality", "better_neighbour"]
     assert np.array_equal(table["distance"], assessment.replay.distances((0, 1)))
     assert np.array_equal(table["feasibility"] * table["optimality"], assessment.scored(OURS))
     facts, tolerance = OURS.facts(assessment), FEASIBILITY.tolerance(assessment)
@@ -554,6 +575,7 @@ def test_tables_and_facts_of_a_product_are_those_of_its_factors(assessment: Asse
         "sigma": 10.0,
         "radius": 0.5,
         "alone": 0,
+        "without_return": 0,
     }
     assert product(Uniform(), Closeness()).facts(assessment) == {}
     assert list(product(FEASIBILITY, Closeness()).table(assessment)) == ["distance", "feasibility", "closeness"]

@@ -276,6 +276,11 @@ NEGLIGIBLE_NOISE = 0.02
 def check_columns(demonstrations: Demonstrations, robot: Simulator, *, name: str = "demonstrations") -> None:
     """Demonstrations must have the robot's observation columns, in its order."""
     given, wanted = demonstrations.observation_names, robot.observation_names
+    if given is not None and set(given) != set(wanted):
+        lacking, foreign = ([repr(each) for each in one if each not in other] for one, other in ((wanted, given), (given, wanted)))
+        parts = [f"{does} {', '.join(names)}" for does, names in (("lack", lacking), ("have", foreign)) if names]
+        more = ", which the robot does not have" if foreign else ""
+        raise ImitableError(f"{name} {' and '.join(parts)}{more}; give observations in the robot's columns: {', '.join(wanted)}")
     if demonstrations.width != len(wanted):
         raise ImitableError(
             f"{name} have {demonstrations.width} observation columns, but the robot has {len(wanted)} ({', '.join(wanted)}); "
@@ -283,7 +288,7 @@ def check_columns(demonstrations: Demonstrations, robot: Simulator, *, name: str
         )
     if given is not None and given != wanted:
         place = next(number for number, (mine, yours) in enumerate(zip(given, wanted, strict=True)) if mine != yours)
-        how = "the same columns in another order" if sorted(given) == sorted(wanted) else "other columns"
         raise ImitableError(
-            f"{name} have {how}: column {place} is {given[place]!r} where the robot has {wanted[place]!r}; give them as {', '.join(wanted)}"
+            f"{name} have the same columns in another order: column {place} is {given[place]!r} where the robot has {wanted[place]!r}; "
+            f"give them as {', '.join(wanted)}"
         )

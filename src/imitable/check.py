@@ -1,11 +1,13 @@
-"""What `check_env` is for Gymnasium: does a robot keep the promises that scores and learners rely on?"""
+"""What `check_env` is for Gymnasium: does a robot keep the promises that scores and learners rely on, and do demonstrations fit it?"""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from imitable.arrays import Array, Booleans
-from imitable.simulators.mujoco import MujocoRobot
+from imitable.demonstrations import Demonstrations
+from imitable.simulators import Simulator
 
 EPISODES, STEPS = 16, 60
 ROUND_TRIP = 1e-9
@@ -14,6 +16,11 @@ STEP_TOLERANCE = 0.1
 """How far a step from a restored state may end from the true one, in units of a column's own median step: solvers are iterative."""
 REJECTED = 0.05
 """Share of the robot's own transitions that may miss that."""
+BEYOND = 0.1
+"""How far outside a joint's range, in units of it, a position may be: limits are soft."""
+FEW_STEPS = 5
+WARNING = "warning: "
+"""Findings that begin so concern some transitions only; with any other the robot must not be used."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +32,8 @@ class Walk:
     next_states: Array
 
 
-def check_robot(robot: MujocoRobot, observations: Array | None = None, *, seed: int = 0) -> list[str]:
-    """What is wrong with a robot, or with (N, observation) observations for it, each with its cure; empty if all is well.
-
-    Findings that begin with "warning" concern some transitions only; with any other the robot must not be used.
-    """
+def check_robot(robot: Simulator, observations: Array | None = None, *, seed: int = 0) -> list[str]:
+    """What is wrong with a robot, or with (N, observation) observations for it, each with its cure; empty if all is well."""
     walk = own_walk(robot, rng=np.random.default_rng(seed))
     findings = [*check_limits(robot), *check_purity(robot, walk)]
     if len(walk.states) < EPISODES * STEPS:
@@ -40,7 +44,45 @@ def check_robot(robot: MujocoRobot, observations: Array | None = None, *, seed: 
     return findings if observations is None else [*findings, *check_observations(robot, observations, walk)]
 
 
-def own_walk(robot: MujocoRobot, *, rng: np.random.Generator) -> Walk:
+def check_demonstrations(robot: Simulator, demonstrations: Demonstrations, *, seed: int = 0) -> list[str]:
+    """What of demonstrations does not fit the robot, each with its cure; that they have its columns is taken as checked."""
+    walk, found = own_walk(robot, rng=np.random.default_rng(seed)), []
+    lengths, observations, names = demonstrations.lengths, demonstrations.observations, robot.observation_names
+    if (long := lengths > robot.horizon).any():
+        found.append(
+            f"{WARNING}{long.sum()} of {len(lengths)} demonstrations are longer than the robot's horizon of {robot.horizon} steps (up to "
+            f"{lengths.max()}): a policy's episodes end there, so returns do not compare; cut them, or raise the horizon"
+        )
+    if (short := lengths < FEW_STEPS).any():
+        found.append(f"{WARNING}{short.sum()} of {len(lengths)} demonstrations have fewer than {FEW_STEPS} steps: little is known of them")
+    moving = robot.observe(walk.next_states).std(axis=0) > 1e-9
+    still = moving & (np.ptp(observations, axis=0) == 0)
+    if still.any() and len(observations) > 2:
+        found.append(f"{WARNING}{', '.join(np.array(names)[still])} never change in the demonstrations; were they recorded?")
+    for column, low, high in joint_ranges(robot):
+        seen = observations[:, column]
+        outside = (seen < low - BEYOND * (high - low)) | (seen > high + BEYOND * (high - low))
+        if outside.mean() > 0.01:
+            hint = "is it in degrees?" if np.abs(seen).max() > 2 * np.pi else "is it another joint, or of another sign?"
+            found.append(
+                f"{WARNING}{names[column]} is outside the joint's range from {low:.3g} to {high:.3g} in {outside.mean():.0%} of the rows "
+                f"(from {seen.min():.3g} to {seen.max():.3g}); {hint}"
+            )
+    return found + check_observations(robot, observations, walk)
+
+
+def joint_ranges(robot: Any) -> list[tuple[int, float, float]]:
+    """The observation columns that show the position of a joint with limits, and the limits, of a MuJoCo robot."""
+    model = getattr(getattr(robot, "physics", None), "model", None)
+    if model is None:
+        return []
+    shown = {each.entry.index: at for at, each in enumerate(robot.columns) if each.entry.field == "qpos" and each.function is None}
+    limited = [joint for joint in range(model.njnt) if model.jnt_limited[joint] and model.jnt_type[joint] in (2, 3)]  # slides and hinges
+    places = [(int(model.jnt_qposadr[joint]), model.jnt_range[joint]) for joint in limited]
+    return [(shown[at], float(ends[0]), float(ends[1])) for at, ends in places if at in shown]
+
+
+def own_walk(robot: Simulator, *, rng: np.random.Generator) -> Walk:
     """Transitions of the robot itself; termination does not end them."""
     states, visited = robot.initial_states(EPISODES, rng), []
     middle, strength = (robot.action_low + robot.action_high) / 2, np.linspace(0.1, 1.0, EPISODES)[:, None]  # gentle to violent
@@ -55,7 +97,7 @@ def own_walk(robot: MujocoRobot, *, rng: np.random.Generator) -> Walk:
     return Walk(*(np.concatenate(each) for each in zip(*visited, strict=True)))
 
 
-def check_limits(robot: MujocoRobot) -> list[str]:
+def check_limits(robot: Simulator) -> list[str]:
     """Action limits are finite, in order, and not so wide that an exploration of them says nothing."""
     low, high = robot.action_low, robot.action_high
     sane: Booleans = np.asarray(np.isfinite(low) & np.isfinite(high) & (low < high))
@@ -64,7 +106,7 @@ def check_limits(robot: MujocoRobot) -> list[str]:
     return found + [f"action {at} ranges from {low[at]:g} to {high[at]:g}, wider than any motor; set its ctrlrange" for at in wide]
 
 
-def check_purity(robot: MujocoRobot, walk: Walk) -> list[str]:
+def check_purity(robot: Simulator, walk: Walk) -> list[str]:
     """The same input always gives the same output, alone or in a batch, and inputs stay as they are."""
     states, actions, wanted = walk.states[::97], walk.actions[::97], walk.next_states[::97]
     given = states.copy(), actions.copy()
@@ -82,7 +124,7 @@ def check_purity(robot: MujocoRobot, walk: Walk) -> list[str]:
     return found
 
 
-def check_round_trip(robot: MujocoRobot, walk: Walk) -> list[str]:
+def check_round_trip(robot: Simulator, walk: Walk) -> list[str]:
     """observe(restore(o)) is o, and a step from a restored state ends where the true one does; columns that fail are named."""
     names = np.array(robot.observation_names)
     observations, wanted = robot.observe(walk.states), robot.observe(walk.next_states)
@@ -91,7 +133,7 @@ def check_round_trip(robot: MujocoRobot, walk: Walk) -> list[str]:
     if wrong.any():
         return [f"observations do not survive restore and observe: {', '.join(names[wrong])}; pass a state_map that gets them right"]
     found = []
-    clipped = ~robot.restorable(observations)
+    clipped = ~_restorable(robot, observations)
     if clipped.any():
         hit = _at_clip(robot, observations).any(axis=0)
         found.append(
@@ -101,22 +143,24 @@ def check_round_trip(robot: MujocoRobot, walk: Walk) -> list[str]:
     failing = (_misses(robot, restored, walk.actions, wanted) > STEP_TOLERANCE)[~clipped]
     share = failing.any(axis=1).mean() if len(failing) else 0.0
     if share > REJECTED:
-        hidden = "" if robot.inverse is None else ", ".join(robot.inverse.hidden)
+        hidden = ", ".join(getattr(getattr(robot, "inverse", None), "hidden", ()))
         worst = names[np.argsort(-failing.mean(axis=0), kind="stable")[:4]]
         cure = (
             f"the observation does not show {hidden}: add them to the observation"
             if hidden
             else "MuJoCo's solver ends elsewhere without its warm start: set tolerance='0' or cone='pyramidal' in the MJCF file's <option>"
+            if hasattr(robot, "physics")
+            else "its steps depend on more than observations show, so each demonstration is followed from its start"
         )
         found.append(f"warning: {share:.1%} of its own steps end elsewhere after restore, most in {', '.join(worst)}; {cure}")
     return found
 
 
-def check_observations(robot: MujocoRobot, observations: Array, walk: Walk) -> list[str]:
+def check_observations(robot: Simulator, observations: Array, walk: Walk) -> list[str]:
     """Observations of someone else: their width, their numbers, their ranges beside the robot's own."""
     names, width = robot.observation_names, len(robot.observation_names)
     if observations.ndim != 2 or observations.shape[1] != width:
-        kept = int(robot.environment_columns.max()) + 1
+        kept = int(getattr(robot, "environment_columns", np.zeros(1)).max()) + 1
         cure = "use observations[:, robot.environment_columns]" if observations.shape[-1] > width and observations.shape[-1] >= kept else ""
         return [f"observations have shape {observations.shape}, the robot has {width} columns ({', '.join(names)}); {cure or 'send these'}"]
     finite = np.isfinite(observations)
@@ -125,15 +169,16 @@ def check_observations(robot: MujocoRobot, observations: Array, walk: Walk) -> l
         for at in np.flatnonzero(~finite.all(axis=0))
     ]
     good = observations[finite.all(axis=1)]
-    clipped = ~robot.restorable(good)
+    clipped = ~_restorable(robot, good)
     if clipped.any():
         found.append(f"warning: {clipped.mean():.1%} of the observations have a clipped velocity: leave their steps out")
     wrong = (np.abs(robot.observe(robot.restore(good)) - good) > 1e-6 * (1 + np.abs(good))).any(axis=0)
     if wrong.any():
         found.append(f"columns {', '.join(np.array(names)[wrong])} do not survive restore and observe; do they contradict the others?")
-    for at in robot.physics.quaternions() if robot.inverse is not None else ():
+    body: Any = robot
+    for at in body.physics.quaternions() if getattr(robot, "inverse", None) is not None else ():
         shown = [
-            column for column, each in enumerate(robot.columns) if each.entry.field == "qpos" and at.start <= each.entry.index < at.stop
+            column for column, each in enumerate(body.columns) if each.entry.field == "qpos" and at.start <= each.entry.index < at.stop
         ]
         lengths = np.linalg.norm(good[:, shown], axis=1)
         if len(shown) == 4 and (np.abs(lengths - 1) > 0.2).mean() > 0.01:
@@ -141,14 +186,19 @@ def check_observations(robot: MujocoRobot, observations: Array, walk: Walk) -> l
     return found
 
 
-def _at_clip(robot: MujocoRobot, observations: Array) -> Booleans:
+def _restorable(robot: Any, observations: Array) -> Booleans:
+    """(N,) which observations determine the state."""
+    return np.asarray(robot.restorable(observations)) if hasattr(robot, "restorable") else np.ones(len(observations), dtype=bool)
+
+
+def _at_clip(robot: Any, observations: Array) -> Booleans:
     low, high = (np.array([getattr(column, side) for column in robot.columns]) for side in ("low", "high"))
     # Only of positions and velocities, which states are made of.
     stateful = np.array([column.entry.field in ("qpos", "qvel") for column in robot.columns])
     return np.asarray(((observations <= low) | (observations >= high)) & stateful)
 
 
-def _misses(robot: MujocoRobot, restored: Array, actions: Array, wanted: Array) -> Array:
+def _misses(robot: Simulator, restored: Array, actions: Array, wanted: Array) -> Array:
     """(N, observation) how far a step from restored states ends from where it should, in units of a column's median step."""
     reached = robot.observe(robot.step(restored, actions))
     scale = np.median(np.abs(wanted - robot.observe(restored)), axis=0)

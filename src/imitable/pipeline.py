@@ -19,6 +19,13 @@ from imitable.simulators import Simulator
 
 Table = dict[str, np.ndarray[Any, Any]]
 """Columns by name, (demo,) each."""
+KEPT, INFEASIBLE, WORSE = VERDICTS = ("kept", "infeasible", "worse")
+"""What becomes of a demonstration: it is learned from; the robot cannot follow it; it is worse than another one from nearby."""
+LEAST_WEIGHT = 0.05
+"""From which on a demonstration counts as kept."""
+TOO_STRONG, UNSUPPORTED, UNCLEAR = "too strong", "unsupported", "unclear"
+"""Why a demonstration is infeasible: an actuator would have to be stronger, and by what factor is known; no action would do, whatever its
+size, as for a root that nothing holds; or neither is clear."""
 
 
 @dataclass(frozen=True)
@@ -109,28 +116,68 @@ def imitate(
     assessment = assess(demonstrations, robot, model=model, exploration=exploration, rng=streams.assessing(), keep=keep, progress=assessing)
     weights = assessment.weights(score)
     record.save_scores(score_table(demonstrations, assessment, score))
-    scored, curve = time.perf_counter(), []
+    scored = time.perf_counter()
+    curve = learn(assessment, weights, learner, seed=seed, record=record, progress=part_of(progress, 0.3, 1.0))
+    seconds = {"assess": round(scored - began, 1), "learn": round(time.perf_counter() - scored, 1)}
+    return Result(weights, curve, {**facts(demonstrations, assessment, score, weights), "seconds": seconds})
+
+
+@one_thread()
+def learn(
+    assessment: Assessment,
+    weights: Array,
+    learner: Learner,
+    *,
+    seed: int = 0,
+    record: Record | None = None,
+    progress: Progress = no_progress,
+) -> tuple[Measurement, ...]:
+    """The policies on the way, measured; weights (demo,) or (transition,) are given."""
+    streams, record, curve = Streams(seed), record or InMemory(), []
     checkpoints = learner(assessment, weights, rng=streams.learning(), resume=record.snapshot())
-    for measurement in measure(checkpoints, robot, rng=streams.evaluating()):
+    for measurement in measure(checkpoints, assessment.robot, rng=streams.evaluating()):
         record.add(measurement)
         curve.append(measurement)
-        progress(0.3 + 0.7 * measurement.checkpoint.progress)
-    seconds = {"assess": round(scored - began, 1), "learn": round(time.perf_counter() - scored, 1)}
-    return Result(weights, tuple(curve), {**facts(demonstrations, assessment, score, weights), "seconds": seconds})
+        progress(measurement.checkpoint.progress)
+    return tuple(curve)
 
 
 def score_table(demonstrations: Demonstrations, assessment: Assessment, score: Score | None = None) -> Table:
-    """One row per demonstration: what it is, and what the score says of it; the weight is its transitions' mean."""
+    """One row per demonstration: what it is, what the score says of it, and what becomes of it; the weight is its transitions' mean."""
     score = assessment.default_score if score is None else score
-    weights = demonstration_weights(assessment.scored(score), demonstrations.lengths)
-    return {
+    table: Table = {
         "demonstration": np.arange(len(demonstrations)),
         "source": np.array(demonstrations.sources or ["unknown"] * len(demonstrations)),
         "length": demonstrations.lengths,
         "return": demonstrations.returns,
         **score.table(assessment),
-        "weight": weights,
+        "weight": demonstration_weights(assessment.scored(score), demonstrations.lengths),
     }
+    table["verdict"] = verdicts(table)
+    if {"limit_factor", "limiting_actuator"} <= table.keys():
+        table["cause"] = causes(table)
+        table["limiting_actuator"] = np.array([*action_names(assessment.robot), ""])[table["limiting_actuator"]]  # -1: none
+    return table
+
+
+def verdicts(table: Table) -> np.ndarray[Any, Any]:
+    """(demo,) of VERDICTS, from feasibility and optimality where the score has them."""
+    ones = np.ones(len(table["weight"]))
+    feasibility, optimality = table.get("feasibility", ones), np.nan_to_num(table.get("optimality", ones), nan=1.0)
+    rejected = np.where(optimality < feasibility, WORSE, INFEASIBLE)
+    return np.where(table["weight"] > LEAST_WEIGHT, KEPT, rejected)
+
+
+def causes(table: Table) -> np.ndarray[Any, Any]:
+    """(demo,) why those that are infeasible are; empty for the others."""
+    factor, at_limit = table["limit_factor"], table["limiting_actuator"] >= 0
+    cause = np.where(at_limit & (factor > 1) & (factor < np.inf), TOO_STRONG, np.where(factor == np.inf, UNSUPPORTED, UNCLEAR))
+    return np.where(table["verdict"] == INFEASIBLE, cause, "")
+
+
+def action_names(robot: Simulator) -> tuple[str, ...]:
+    """(action,) of the actuators, where the robot knows them."""
+    return tuple(getattr(robot, "action_names", None) or (f"action {number}" for number in range(len(robot.action_low))))
 
 
 def facts(demonstrations: Demonstrations, assessment: Assessment, score: Score | None, weights: Array) -> dict[str, Any]:

@@ -9,14 +9,15 @@ from importlib.metadata import version
 
 import tyro
 
-from imitable.cli import cache, evaluate, paper, render, score
+from imitable.cli import cache, check, evaluate, paper, render, score
 from imitable.errors import ImitableError
 
 COMMANDS = (
+    check.check,
+    score.score,
     paper.tasks,
     paper.methods,
     paper.collect,
-    score.score,
     paper.run,
     evaluate.evaluate,
     render.render,

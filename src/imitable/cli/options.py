@@ -1,7 +1,8 @@
 """Options that several commands share."""
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from tyro.conf import Positional, UseAppendAction, arg
 
@@ -10,5 +11,24 @@ Output = Annotated[Path, arg(aliases=["-o"], help="where to write")]
 Seed = Annotated[int, arg(help="the same seed gives the same bytes")]
 Overrides = Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="NAME=VALUE", help="another value, such as sigma=20")]
 Overwrite = Annotated[bool, arg(help="replace what is there")]
+Resume = Annotated[bool, arg(help="go on with a run that is there")]
 LearnerName = Annotated[str | None, arg(help="cloning, gail, ic-gail, 2iwil, sail or module:object instead of the task's own")]
 InverseName = Annotated[str | None, arg(help="inverse dynamics: solved (the default), learned (the paper's recipe) or module:object")]
+RobotName = Annotated[str, arg(metavar="ROBOT", help="such as Hopper-v5 (Gymnasium), go2.xml, arm.urdf, driving/slow, or module:object")]
+
+
+@dataclass(frozen=True)
+class RobotSettings:
+    """How to take a robot from its environment or file, where the defaults do not fit."""
+
+    state_map: Annotated[str | None, arg(help="module:function from observations to qpos and qvel, where these cannot be found")] = None
+    frame_skip: Annotated[int | None, arg(help="physics steps in a control step, of a file")] = None
+    horizon: Annotated[int | None, arg(help="steps of an episode, of a file")] = None
+    floating_base: Annotated[bool, arg(help="free the first body of a file that fixes it to the world")] = False
+
+    def given(self) -> dict[str, Any]:
+        """Those that differ from the defaults."""
+        return {name: value for name, value in asdict(self).items() if value not in (None, False)}
+
+
+RobotSettingsArgument = Annotated[RobotSettings, arg(name="")]

@@ -8,7 +8,7 @@ import numpy as np
 from tyro.conf import arg
 
 from imitable.arrays import one_thread
-from imitable.cli.options import InverseName, LearnerName, Output, Overrides, Overwrite, Seed, TaskName
+from imitable.cli.options import InverseName, LearnerName, Output, Overrides, Overwrite, Resume, Seed, TaskName
 from imitable.errors import ImitableError
 from imitable.formats import npz, read
 from imitable.paper import TASK_NAMES
@@ -71,7 +71,7 @@ def run(
     composition: Annotated[Literal["paper", "released"], arg(help="shares of the paper, or of its released scripts")] = "paper",
     overrides: Overrides = (),
     overwrite: Overwrite = False,
-    resume: Annotated[bool, arg(help="go on with a run that is there")] = False,
+    resume: Resume = False,
 ) -> None:
     """Learn a policy from a task's demonstrations, or your own, and evaluate it."""
     experiment = Experiment.of(find_task(task), find_method(method), learner=learner, inverse=inverse, overrides=overrides)

@@ -1,6 +1,7 @@
-"""`imitable score`: a score for every demonstration."""
+"""`imitable score`: a score for every demonstration, and for every transition that was tried."""
 
-import sys
+import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,9 +9,10 @@ import numpy as np
 from tyro.conf import Positional, arg
 
 from imitable.arrays import one_thread
-from imitable.assessment import assess
-from imitable.cli.options import InverseName, Overwrite, Seed
-from imitable.errors import ImitableError
+from imitable.assessment import Assessment, assess
+from imitable.cli.check import quick_check
+from imitable.cli.options import InverseName, Overwrite, RobotName, RobotSettings, RobotSettingsArgument, Seed
+from imitable.demonstrations import Demonstrations
 from imitable.formats import read
 from imitable.inverse_dynamics import INVERSE_DYNAMICS
 from imitable.paper import TASK_NAMES
@@ -19,52 +21,59 @@ from imitable.paper.tasks import find_task
 from imitable.pipeline import Streams, score_table
 from imitable.registry import find
 from imitable.report.figures import draw_scores
-from imitable.report.terminal import print_divergence, print_facts, print_scores, progress_bar
+from imitable.report.steps import steps_table
+from imitable.report.terminal import print_causes, print_divergence, print_facts, print_scores, progress_bar
 from imitable.robots import robot as find_robot
-from imitable.scores import Feasibility, RectifiedOptimality, Score, Tolerance, product
+from imitable.scores import Score, Tolerance
 from imitable.store.cache import default_cache
-from imitable.store.files import check_writable, write_table
+from imitable.store.scores import PICTURE, ScoreFolder
 
 
 def score(
-    data: Positional[Annotated[tuple[Path, ...], arg(metavar="DATA", help="demonstrations (.npz)")]],
+    data: Positional[Annotated[tuple[Path, ...], arg(metavar="DATA", help="demonstrations: .npz, .csv, or folders of them")]],
     *,
-    robot: Annotated[str, arg(help="a task's name for its target, or module:object")],
-    output: Annotated[Path, arg(aliases=["-o"], help="a folder, for scores.parquet and scores.png")],
+    robot: RobotName,
+    output: Annotated[Path, arg(aliases=["-o"], help="a folder, for scores.parquet, steps.parquet and scores.png")],
     inverse: InverseName = None,
     seed: Seed = 0,
     overwrite: Overwrite = False,
+    robot_settings: RobotSettingsArgument = RobotSettings(),  # noqa: B008 (frozen)
 ) -> None:
-    """Score every demonstration: feasibility on the robot, optimality, and their product."""
-    table_path, picture_path = output / "scores.parquet", output / "scores.png"
-    for path in (table_path, picture_path):
-        check_writable(path)
-        if path.exists() and not overwrite:
-            raise ImitableError(f"{path} is there already; give another folder, or --overwrite to replace it")
+    """Score every demonstration: feasibility on the robot, optimality, and their product. Goes on with `imitable train`."""
+    folder = ScoreFolder(output)
+    folder.open(overwrite=overwrite)
     demonstrations = read(list(data))
-    if missing := int(np.isnan(demonstrations.returns).sum()):
-        print(f"note: {missing} of {len(demonstrations)} demonstrations have no return; only feasibility is scored", file=sys.stderr)
-    settings, chosen = _assessment_settings(robot, inverse, with_returns=bool(np.isfinite(demonstrations.returns).all()))
-    with one_thread(), progress_bar("scoring") as progress:
-        assessment = assess(demonstrations, **settings, rng=Streams(seed).assessing(), keep=default_cache(), progress=progress)
+    settings = {"robot": robot, "robot_settings": robot_settings.given(), "inverse": inverse, "seed": seed}
+    with one_thread(), progress_bar("scoring") as progress, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "no demonstration has a return")  # which print_facts says
+        assessment, chosen = assessed(demonstrations, settings, progress=progress)
+        quick_check(assessment.robot, demonstrations)
         table = score_table(demonstrations, assessment, chosen)
         facts = chosen.facts(assessment)  # type: ignore[attr-defined]
-    write_table(table_path, table)
-    picture_path.unlink(missing_ok=True)  # without returns there is none, and an old one would not fit
+        steps = steps_table(assessment, chosen)
+    given = {**settings, "data": [str(path) for path in data]}
+    folder.save(given, demonstrations, table, steps)
+    draw_scores(table, Tolerance(*facts["tolerance"]), output / PICTURE, sigma=facts["sigma"])
     print_scores(table)
-    if "optimality" in table:
-        draw_scores(table, Tolerance(*facts["tolerance"]), picture_path, sigma=facts["sigma"])
+    if "cause" in table:
+        print_causes(table)
     print_facts(facts)
-    print(f"{table_path}: one row for each of {len(demonstrations)} demonstrations")
+    tried = 1 - np.ma.getmaskarray(steps["feasibility"]).mean()
+    print(f"{output}: scores.parquet has a row for each demonstration, steps.parquet for each transition ({tried:.0%} of them tried)")
     print_divergence({"assessing": sum(assessment.diverged.values())})
 
 
-def _assessment_settings(robot: str, inverse: str | None, *, with_returns: bool) -> tuple[dict[str, Any], Score]:
-    """What `assess` is told, and the score: of a task's target with the task's numbers, of any other robot with the defaults."""
+def assessed(demonstrations: Demonstrations, settings: dict[str, Any], *, progress: Any) -> tuple[Assessment, Score]:
+    """The assessment that a folder's settings ask for, and the score: of a task's target with the task's numbers, of any other robot
+    with the defaults."""
+    name, inverse = settings["robot"], settings["inverse"]
     model = None if inverse is None else find("inverse dynamics", inverse, INVERSE_DYNAMICS, needs=("fit", "restored"))
-    if robot in TASK_NAMES:
-        task = find_task(robot) if model is None else find_task(robot).with_model(model)
-        settings = {"robot": task.robot, "model": task.model, "exploration": task.exploration}
-        return settings, find_method("ours").score(task) if with_returns else product(task.feasibility)
-    factors = (Feasibility(), RectifiedOptimality()) if with_returns else (Feasibility(),)
-    return {"robot": find_robot(robot), "model": model}, product(*factors)
+    more = {"rng": Streams(settings["seed"]).assessing(), "keep": default_cache(), "progress": progress}
+    if name in TASK_NAMES:
+        task = find_task(name) if model is None else find_task(name).with_model(model)
+        if np.isnan(demonstrations.returns).any() and not task.optimality.feasible_above:  # the paper's recipe needs all returns
+            task = replace(task, optimality=replace(task.optimality, feasible_above=1e-9))
+        assessment = assess(demonstrations, task.robot, model=task.model, exploration=task.exploration, **more)
+        return assessment, find_method("ours").score(task)
+    assessment = assess(demonstrations, find_robot(name, **settings["robot_settings"]), model=model, **more)
+    return assessment, assessment.default_score

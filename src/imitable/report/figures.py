@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from imitable.arrays import Array, Integers
-from imitable.pipeline import Table
+from imitable.arrays import Array
+from imitable.pipeline import INFEASIBLE, KEPT, LEAST_WEIGHT, WORSE, Table
 from imitable.scores import Tolerance
 from imitable.scores.feasibility import ramp_down
 from imitable.store.files import write_atomically
 
-LEAST_WEIGHT = 0.05  # from which on a demonstration counts as kept
-KEPT, INFEASIBLE, WORSE = REASONS = ("kept", "the robot cannot follow it", "worse than another from nearby")
+REASONS = {KEPT: "kept", INFEASIBLE: "the robot cannot follow it", WORSE: "worse than another from nearby"}
 REASON_COLOURS = {KEPT: "#2a9d6f", INFEASIBLE: "#c8553d", WORSE: "#b9b4a7"}
 SOURCE_STYLES = {"optimal": ("#0b5d8c", "o"), "suboptimal": ("#e39a1f", "s"), "other-dynamics": ("#8e3b8a", "^")}
 OTHER_STYLES = (("#3b7dd8", "o"), ("#d1495b", "s"), ("#5d8a3a", "^"), ("#7a6ff0", "D"), ("#8c6d31", "v"), ("#444444", "P"))
@@ -22,23 +21,18 @@ OTHER_STYLES = (("#3b7dd8", "o"), ("#d1495b", "s"), ("#5d8a3a", "^"), ("#7a6ff0"
 INK, FAINT = "#222222", "#8a8a8a"
 
 
-def verdicts(card: Table) -> Integers:
-    """(demo,) the number in REASONS that says what became of each demonstration."""
-    rejected = np.where(np.nan_to_num(card["optimality"], nan=1.0) < card["feasibility"], REASONS.index(WORSE), REASONS.index(INFEASIBLE))
-    return np.where(card["weight"] > LEAST_WEIGHT, REASONS.index(KEPT), rejected)
-
-
 def draw_scores(card: Table, tolerance: Tolerance, path: Path, *, sigma: float) -> None:
-    """What was rejected and why: every demonstration by how far the robot strays and how much return it lacks; counts by source."""
+    """What was rejected and why: every demonstration, with its number, by how far the robot strays and how much return it lacks; counts by
+    source. Those without a return are hollow; without any, they are drawn in their order."""
     from matplotlib.figure import Figure
 
-    sources, verdict = _ordered_sources(card["source"]), verdicts(card)
-    kept, count = int((verdict == REASONS.index(KEPT)).sum()), len(verdict)
+    sources, verdict = _ordered_sources(card["source"]), card["verdict"]
+    kept, count = int((verdict == KEPT).sum()), len(verdict)
     figure = Figure(figsize=(12.6, 5.4 + 0.25 * max(len(sources) - 4, 0)), layout="constrained", facecolor="white")
     left, right = figure.subplots(1, 2, width_ratios=(1.85, 1))
     title = f"{kept} of {count} demonstration{'s' if count > 1 else ''} kept"
     figure.suptitle(title, fontsize=15, color=INK, fontweight="bold", x=0.008, ha="left")
-    _draw_clouds(left, card, tolerance, sources, verdict, sigma=sigma)
+    _draw_clouds(left, card, tolerance, sources, sigma=sigma)
     _draw_counts(right, card["source"], sources, verdict)
     write_figure(figure, path)
 
@@ -54,26 +48,25 @@ def _style(source: str, sources: Sequence[str]) -> tuple[str, str]:
     return SOURCE_STYLES.get(source) or OTHER_STYLES[strangers.index(source) % len(OTHER_STYLES)]
 
 
-def _draw_clouds(axes: Any, card: Table, tolerance: Tolerance, sources: Sequence[str], verdict: Integers, *, sigma: float) -> None:
+def _draw_clouds(axes: Any, card: Table, tolerance: Tolerance, sources: Sequence[str], *, sigma: float) -> None:
     """Every demonstration, on the regions that decide about it."""
     lowest_shown = 1e-3 * tolerance.d_max  # a perfect replay has distance 0, which a logarithm cannot show
     apart = 10 ** (0.5 * (np.arange(len(card["distance"])) * 0.618 % 1) - 0.25)  # so that those at the floor do not hide each other
     distances = np.where(card["distance"] > lowest_shown, card["distance"], lowest_shown * apart)
     followed = distances[np.isfinite(distances)]
     distances = np.minimum(distances, 2 * max(tolerance.d_max, followed.max(initial=0.0)))  # a replay that broke down is beyond all
-    gaps = np.minimum(card["return"] - card["rectified_return"], 0.0)
     left, right = 0.6 * min(distances.min(), max(tolerance.d_min, lowest_shown)), 2.2 * max(distances.max(), tolerance.d_max)
-    bottom, top = 3.0 * min(gaps.min(), -6 * sigma), 0.04 * sigma
     axes.set_xscale("log")
-    axes.set_yscale("symlog", linthresh=sigma / 10, linscale=1.0)
     axes.set_xlim(left, right)
-    axes.set_ylim(bottom, top)
-
-    reach = np.geomspace(left, tolerance.d_max, 300)
-    edge = np.maximum(_edge(reach, tolerance, sigma), bottom)
-    axes.fill_between(reach, bottom, top, color=REASON_COLOURS[WORSE], alpha=0.22, lw=0, zorder=0)
-    axes.fill_between(reach, edge, top, where=edge < top, color="white", lw=0, zorder=0.1)
-    axes.fill_between(reach, edge, top, where=edge < top, color=REASON_COLOURS[KEPT], alpha=0.20, lw=0, zorder=0.2)
+    known = np.isfinite(card["return"])
+    if known.any():
+        gaps = np.where(known, np.minimum(card["return"] - card["rectified_return"], 0.0), 0.0)
+        edge = _draw_regions(axes, tolerance, left, right, sigma=sigma, lowest=float(gaps.min()))
+    else:
+        gaps, edge = np.arange(len(known), dtype=np.float64), None
+        axes.set_ylim(len(known), -1)
+        axes.set_ylabel("number of the demonstration (there are no returns)", fontsize=10.5, color=INK)
+        axes.axvspan(left, tolerance.d_max, color=REASON_COLOURS[KEPT], alpha=0.20, lw=0, zorder=0)
     axes.axvspan(tolerance.d_max, right, color=REASON_COLOURS[INFEASIBLE], alpha=0.13, lw=0, zorder=0)
     axes.axvspan(max(tolerance.d_min, left), tolerance.d_max, facecolor="none", edgecolor=INK, alpha=0.07, hatch="//", lw=0, zorder=0.3)
     for value, name in ((tolerance.d_min, "$d_{min}$"), (tolerance.d_max, "$d_{max}$")):
@@ -82,21 +75,50 @@ def _draw_clouds(axes: Any, card: Table, tolerance: Tolerance, sources: Sequence
             frame = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
             axes.annotate(name, (value, 1), (0, 3), **frame, ha="center", va="bottom", color=INK, fontsize=11)
 
-    dot = 16 if len(gaps) > 200 else 36
+    dot, hollow, kept = 16 if len(gaps) > 200 else 36, ~known & known.any(), card["verdict"] == KEPT
     for source in sources:
         colour, marker = _style(source, sources)
-        for chosen, alpha, size in ((verdict != 0, 0.55, dot), (verdict == 0, 0.8, 1.4 * dot)):
+        for chosen, alpha, size in ((~kept, 0.55, dot), (kept, 0.8, 1.4 * dot)):
             mine = (card["source"] == source) & chosen
-            axes.scatter(distances[mine], gaps[mine], s=size, c=colour, marker=marker, alpha=alpha, lw=0.3, edgecolors="white", zorder=3)
-    _label_regions(axes, tolerance, float(edge[0]))
-    axes.set_xlabel("replay distance: how far the robot strays from the demonstration when it follows it", fontsize=10.5, color=INK)
-    axes.set_ylabel("return, compared with the best feasible one from nearby", fontsize=10.5, color=INK)
-    axes.set_title("Every demonstration, coloured by source, and why it stays or goes", fontsize=11.5, loc="left", color=INK, pad=20)
+            for some, face, ring in ((mine & ~hollow, colour, "white"), (mine & hollow, "none", colour)):
+                style = {"facecolors": face, "edgecolors": ring, "alpha": alpha, "lw": 0.3 + 0.7 * (face == "none")}
+                axes.scatter(distances[some], gaps[some], s=size, marker=marker, zorder=3, **style)
+    _number(axes, distances, gaps)
+    _label_regions(axes, tolerance, edge)
+    axes.set_xlabel("how far the robot strays from the demonstration when it follows it", fontsize=10.5, color=INK)
+    note = "; hollow: its return is not known" if hollow.any() else ""
+    axes.set_title(f"Every demonstration, coloured by source, and why it stays or goes{note}", fontsize=11.5, loc="left", color=INK, pad=20)
     tidy(axes)
+
+
+def _draw_regions(axes: Any, tolerance: Tolerance, left: float, right: float, *, sigma: float, lowest: float) -> float:
+    """The axis of returns, and where on it a demonstration is kept or worse than another; the edge between them at distance 0."""
+    bottom, top = 3.0 * min(lowest, -6 * sigma), 0.04 * sigma
+    axes.set_yscale("symlog", linthresh=sigma / 10, linscale=1.0)
+    axes.set_ylim(bottom, top)
+    reach = np.geomspace(left, tolerance.d_max, 300)
+    edge = np.maximum(_edge(reach, tolerance, sigma), bottom)
+    axes.fill_between(reach, bottom, top, color=REASON_COLOURS[WORSE], alpha=0.22, lw=0, zorder=0)
+    axes.fill_between(reach, edge, top, where=edge < top, color="white", lw=0, zorder=0.1)
+    axes.fill_between(reach, edge, top, where=edge < top, color=REASON_COLOURS[KEPT], alpha=0.20, lw=0, zorder=0.2)
+    axes.set_ylabel("return, compared with the best feasible one from nearby", fontsize=10.5, color=INK)
     axes.axhline(0, color=INK, lw=0.6, alpha=0.4, zorder=1)
     axes.yaxis.set_major_locator(_decades(sigma, bottom))
     axes.yaxis.set_minor_locator(_fixed([]))
     axes.yaxis.set_major_formatter("{x:,.0f}" if sigma >= 10 else "{x:g}")
+    return float(edge[0])
+
+
+def _number(axes: Any, x: Array, y: Array) -> None:
+    """The demonstrations' numbers beside their dots, as many as there is room for."""
+    places = (axes.transData + axes.transAxes.inverted()).transform(np.stack([x, y], axis=1))
+    taken: set[tuple[int, int]] = set()
+    for number, (across, up) in enumerate(places):
+        cell = int(across * 34), int(up * 34)
+        if cell not in taken:
+            taken.add(cell)
+            style = {"textcoords": "offset points", "fontsize": 6.5, "color": INK, "alpha": 0.85, "zorder": 5, "annotation_clip": False}
+            axes.annotate(str(number), (x[number], y[number]), (3, 2), **style)
 
 
 def _edge(distances: Array, tolerance: Tolerance, sigma: float) -> Array:
@@ -105,8 +127,8 @@ def _edge(distances: Array, tolerance: Tolerance, sigma: float) -> Array:
     return np.where(needed < 1, -sigma * np.sqrt(-2 * np.log(np.minimum(needed, 1.0))), np.inf)
 
 
-def _label_regions(axes: Any, tolerance: Tolerance, edge: float) -> None:
-    """Names of the regions, inside them, at their lower left corners."""
+def _label_regions(axes: Any, tolerance: Tolerance, edge: float | None) -> None:
+    """Names of the regions, inside them, at their lower left corners; `edge` is the return from which on there is a worse one, if any."""
     style = {
         "xycoords": "axes fraction",
         "textcoords": "offset points",
@@ -116,9 +138,10 @@ def _label_regions(axes: Any, tolerance: Tolerance, edge: float) -> None:
         "zorder": 4,
         "bbox": {"facecolor": "white", "alpha": 0.55, "edgecolor": "none", "boxstyle": "round,pad=0.25"},
     }
-    limit, height = (axes.transData + axes.transAxes.inverted()).transform((tolerance.d_max, edge))
-    axes.annotate(KEPT, (0, height), (8, 6), va="bottom", color="#14694a", **style)
-    axes.annotate("worse than another\nfrom nearby", (0, 0), (8, 10), va="bottom", color="#6b6557", **style)
+    limit, height = (axes.transData + axes.transAxes.inverted()).transform((tolerance.d_max, edge or 0.0))
+    axes.annotate(KEPT, (0, 0 if edge is None else height), (8, 6), va="bottom", color="#14694a", **style)
+    if edge is not None:
+        axes.annotate("worse than another\nfrom nearby", (0, 0), (8, 10), va="bottom", color="#6b6557", **style)
     axes.annotate("the robot\ncannot follow it", (limit, 0), (8, 10), va="bottom", color="#96331f", **style)
 
 
@@ -135,15 +158,15 @@ def _fixed(places: Sequence[float]) -> Any:
     return FixedLocator(list(places))
 
 
-def _draw_counts(axes: Any, labels: "np.ndarray[Any, Any]", sources: Sequence[str], verdict: Integers) -> None:
+def _draw_counts(axes: Any, labels: "np.ndarray[Any, Any]", sources: Sequence[str], verdict: "np.ndarray[Any, Any]") -> None:
     """Stacked bars: what became of each source's demonstrations, as shares, with their numbers."""
     rows = np.arange(len(sources))[::-1]
     totals = np.array([int((labels == source).sum()) for source in sources])
     starts = np.zeros(len(sources))
-    for number, reason in enumerate(REASONS):
-        counts = np.array([int(((labels == source) & (verdict == number)).sum()) for source in sources])
+    for name, reason in REASONS.items():
+        counts = np.array([int(((labels == source) & (verdict == name)).sum()) for source in sources])
         shares = counts / totals
-        axes.barh(rows, shares, left=starts, height=0.58, color=REASON_COLOURS[reason], label=reason)
+        axes.barh(rows, shares, left=starts, height=0.58, color=REASON_COLOURS[name], label=reason)
         for row, start, share, count in zip(rows, starts, shares, counts, strict=True):
             if share >= 0.06:
                 axes.text(start + share / 2, row, str(count), ha="center", va="center", color="white", fontsize=10, fontweight="bold")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from imitable.arrays import Array, Progress
-from imitable.pipeline import Table
+from imitable.pipeline import INFEASIBLE, KEPT, TOO_STRONG, UNSUPPORTED, WORSE, Table
 
 DOUBTFUL = 0.5
 """Of a step, beyond the noise: a robot that strays so far from its own trajectories cannot tell others' from them."""
@@ -34,7 +34,12 @@ def print_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Non
 
 
 def print_scores(table: Table) -> None:
-    """A line per source: how many, how many feasible, and their share of the samples."""
+    """What becomes of how many; a line per source: how many, how many feasible, and their share of the samples."""
+    counts = {verdict: int((table["verdict"] == verdict).sum()) for verdict in (KEPT, INFEASIBLE, WORSE)}
+    print(
+        f"of {len(table['verdict'])} demonstrations {counts[KEPT]} are kept, {counts[INFEASIBLE]} the robot cannot follow, "
+        f"{counts[WORSE]} are worse than another from nearby"
+    )
     mass, rows = table["weight"] * table["length"], []
     for source in np.unique(table["source"]):
         mine = table["source"] == source
@@ -49,6 +54,21 @@ def print_scores(table: Table) -> None:
             )
         )
     print_table(("source", "demonstrations", "mean return", "feasible", "mean optimality", "share of the samples"), rows)
+
+
+def print_causes(table: Table) -> None:
+    """Why the robot cannot follow some: how many for which reason, and one example of each."""
+    reasons = {
+        TOO_STRONG: "need a stronger actuator",
+        UNSUPPORTED: "need forces that no actuator gives, such as on a root that nothing holds",
+    }
+    for cause, reason in reasons.items():
+        if len(found := np.flatnonzero(table["cause"] == cause)):
+            example = found[np.argsort(table["limit_factor"][found], kind="stable")[len(found) // 2]]
+            actuator, step = table["limiting_actuator"][example], table["first_bad_step"][example]
+            lacks = f", {actuator} {table['limit_factor'][example]:.2g} times as strong" if cause == TOO_STRONG else ""
+            where = f"from step {step} on, most in {table['worst_column'][example]}{lacks}"
+            print(f"{len(found)} {reason}: number {table['demonstration'][example]}, for example, {where}")
 
 
 def _mean(values: Array, style: str) -> str:
@@ -73,6 +93,11 @@ def print_facts(facts: Mapping[str, Any]) -> None:
             )
     if facts.get("alone"):
         print(f"{facts['alone']} demonstrations have no feasible neighbour to be compared with: their optimality is not known")
+    if facts.get("without_return"):
+        print(
+            f"{facts['without_return']} demonstrations have no return: their optimality is not known, and their weight is their feasibility"
+            " times the mean optimality of the others, if any"
+        )
 
 
 def print_divergence(counts: Mapping[str, int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,12 @@ STARTS_MATTER = 0.3
 
 @dataclass(frozen=True)
 class RectifiedOptimality:
-    """w_o against the best feasible return from the same neighbourhood."""
+    """w_o against the best feasible return from the same neighbourhood.
+
+    Of a demonstration without a return, or without a neighbour to compare with, nothing is known: it is weighed as the feasible ones
+    that could be compared are on average. If none could, optimality counts for nothing (1). With `feasible_above` 0, the paper's
+    recipe, all returns are needed and all compare, if only with themselves.
+    """
 
     sigma: float | None = None  # how much return one may fall short of the best from the same start; None: from the data
     radius: float | None = None  # how near two starts must be to be compared, in units of the columns; None: from the data
@@ -40,38 +46,50 @@ class RectifiedOptimality:
 
     def __call__(self, assessment: Assessment) -> Array:
         """(demo,)"""
-        returns, best = self._returns(assessment), self.best_returns(assessment)
-        found, alone = optimality(returns, best, sigma=self.width(assessment)), self.alone(assessment)
+        if not np.isfinite(self._returns(assessment)).any():
+            warnings.warn("no demonstration has a return: nothing is known of optimality, and weights are feasibility alone", stacklevel=2)
+        found = optimality(self._returns(assessment), self.best_returns(assessment), sigma=self.width(assessment))
+        alone = self.alone(assessment)
         compared = self._feasible(assessment) & ~alone
-        if alone.any() and compared.any():  # nothing is known of them: neither the best nor the worst
+        if compared.any():
             found[alone] = found[compared].mean()
-        return found
+        return np.where(np.isnan(found), 1.0, found)
 
     def table(self, assessment: Assessment) -> dict[str, Array]:
         known = np.where(self.alone(assessment), np.nan, assessment.scored(self))
-        return {"rectified_return": self.best_returns(assessment), "optimality": known}
+        better = np.where(known < 1, self._neighbours(assessment), -1)
+        return {"rectified_return": self.best_returns(assessment), "optimality": known, "better_neighbour": better}
 
     def facts(self, assessment: Assessment) -> dict[str, Any]:
-        return {"sigma": self.width(assessment), "radius": self.reach(assessment), "alone": int(self.alone(assessment).sum())}
+        unknown = np.isnan(self._returns(assessment))
+        return {
+            "sigma": self.width(assessment),
+            "radius": self.reach(assessment),
+            "alone": int((self.alone(assessment) & ~unknown).sum()),
+            "without_return": int(unknown.sum()),
+        }
 
     def best_returns(self, assessment: Assessment) -> Array:
-        """f_rec (demo,)."""
+        """f_rec (demo,); NaN where neither the own return nor a neighbour's is known."""
+        return np.asarray(self._returns(assessment)[self._neighbours(assessment)])
+
+    def _neighbours(self, assessment: Assessment) -> Integers:
+        """(demo,) the demonstration whose return is f_rec."""
         returns, feasible = self._returns(assessment), self._feasible(assessment)
-        return rectified_return(returns, self._starts(assessment), feasible=feasible, radius=self.reach(assessment))
+        return best_neighbours(returns, self._starts(assessment), feasible=feasible, radius=self.reach(assessment))
 
     def alone(self, assessment: Assessment) -> Booleans:
-        """(demo,) which have no other feasible demonstration in their neighbourhood to be compared with; in the paper, all compare."""
+        """(demo,) which have no return, or no other feasible demonstration near them to compare it with; in the paper, all compare."""
         from scipy.spatial import cKDTree
 
         starts, feasible = self._starts(assessment), self._feasible(assessment)
         if self.feasible_above == 0:
             return np.zeros(len(starts), dtype=bool)
-        radius = self.reach(assessment)
-        if radius == np.inf:
-            return np.asarray(feasible.sum() - feasible < 1)
-        tree = cKDTree(starts[feasible]) if feasible.any() else None
-        near = np.zeros(len(starts)) if tree is None else tree.query_ball_point(starts, radius, return_length=True)
-        return np.asarray(near - feasible < 1)
+        radius, unknown = self.reach(assessment), np.isnan(self._returns(assessment))
+        if radius == np.inf or not feasible.any():
+            return np.asarray(unknown | (feasible.sum() - feasible < 1))
+        near = cKDTree(starts[feasible]).query_ball_point(starts, radius, return_length=True)
+        return np.asarray(unknown | (near - feasible < 1))
 
     def reach(self, assessment: Assessment) -> float:
         """The radius as given; or infinite if returns do not depend on where demonstrations start, else as far as neighbours reach."""
@@ -114,13 +132,15 @@ class RectifiedOptimality:
         return f"no demonstration comes near the best return of its neighbourhood; raise sigma (now {self.width(assessment):g})"
 
     def _feasible(self, assessment: Assessment) -> Booleans:
-        """(demo,) which set the standard."""
+        """(demo,) which set the standard: those that are feasible, and have a return."""
         lengths = assessment.demonstrations.lengths
         weights = per_transition(assessment.scored(self.feasibility), lengths)
-        return np.asarray(np.add.reduceat(weights, np.cumsum(lengths) - lengths) / lengths > self.feasible_above)
+        feasible = np.add.reduceat(weights, np.cumsum(lengths) - lengths) / lengths > self.feasible_above
+        return np.asarray(feasible & np.isfinite(self._returns(assessment)))
 
     def _returns(self, assessment: Assessment) -> Array:
-        return assessment.demonstrations.known_returns(needed_by="optimality")
+        demonstrations = assessment.demonstrations
+        return demonstrations.returns if self.feasible_above else demonstrations.known_returns(needed_by="optimality")
 
 
 @dataclass(frozen=True)
@@ -147,7 +167,12 @@ def optimality(returns: Array, best: Array, *, sigma: float) -> Array:
 
 
 def rectified_return(returns: Array, starts: Array, *, feasible: Booleans, radius: float) -> Array:
-    """f_rec (demo,): best return among feasible demonstrations starting nearer than `radius`, itself included (eq. 5).
+    """f_rec (demo,): best return among feasible demonstrations starting nearer than `radius`, itself included (eq. 5)."""
+    return np.asarray(returns[best_neighbours(returns, starts, feasible=feasible, radius=radius)])
+
+
+def best_neighbours(returns: Array, starts: Array, *, feasible: Booleans, radius: float) -> Integers:
+    """(demo,) the demonstration whose return is f_rec: the best feasible one that starts nearer than `radius`, or itself.
 
     Feasible starts are ranked by return, best first, and each start looks for the first rank within reach by bisection: is there a
     neighbour in the better half? That is a nearest-neighbour query in a tree of that half, so dense neighbourhoods cost nothing
@@ -157,13 +182,15 @@ def rectified_return(returns: Array, starts: Array, *, feasible: Booleans, radiu
 
     ranked = np.flatnonzero(feasible)
     ranked = ranked[np.argsort(-returns[ranked], kind="stable")]
-    best = returns.copy()
+    best = np.arange(len(returns))
     pending = [(0, len(ranked), np.arange(len(returns)))] if len(ranked) else []
     while pending:
         low, high, searching = pending.pop()
         if high - low <= LEAF:
             found, rank = _first_within(starts[searching], starts[ranked[low:high]], radius)
-            best[searching[found]] = np.maximum(best[searching[found]], returns[ranked[low + rank[found]]])
+            candidates, searching = ranked[low + rank[found]], searching[found]
+            better = ~(returns[candidates] <= returns[searching])  # than nothing, if the own return is not known
+            best[searching[better]] = candidates[better]
             continue
         middle = (low + high) // 2
         gaps, _ = cKDTree(starts[ranked[low:middle]]).query(starts[searching], distance_upper_bound=radius)

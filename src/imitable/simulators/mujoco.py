@@ -56,6 +56,13 @@ class MujocoRobot:
     def observation_names(self) -> tuple[str, ...]:
         return column_names(self.physics.model, self.columns)
 
+    @cached_property
+    def action_names(self) -> tuple[str, ...]:
+        """(action,) of the actuators, or of the joint that a nameless one moves."""
+        model = self.physics.model
+        joints = [model.joint(int(at)).name if 0 <= at < model.njnt else "" for at in model.actuator_trnid[:, 0]]
+        return tuple(model.actuator(at).name or joints[at] or f"action {at}" for at in range(model.nu))
+
     @property
     def has_reward(self) -> bool:
         return self.formula is not None

@@ -1,0 +1,63 @@
+"""`imitable check`: what is wrong with a robot, or with demonstrations for it."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from imitable.arrays import one_thread
+from imitable.assessment import check_columns
+from imitable.check import WARNING, check_demonstrations, check_robot
+from imitable.cli.options import RobotName, RobotSettings, RobotSettingsArgument
+from imitable.demonstrations import Demonstrations
+from imitable.errors import ImitableError
+from imitable.formats import read
+from imitable.pipeline import action_names
+from imitable.robots import robot as find_robot
+from imitable.simulators import Simulator
+
+
+def check(
+    robot: Positional[RobotName],
+    data: Positional[Annotated[tuple[Path, ...], arg(metavar="DATA", help="demonstrations: .npz, .csv, or folders of them")]] = (),
+    *,
+    settings: RobotSettingsArgument = RobotSettings(),  # noqa: B008 (frozen)
+) -> None:
+    """Check a robot, and demonstrations for it: determinism, batches, round trip, limits, columns. Exit code 1 if an error was found."""
+    with one_thread():
+        simulator = find_robot(robot, **settings.given())
+        print(f"{robot}: {len(simulator.observation_names)} columns ({', '.join(simulator.observation_names)})")
+        limits = zip(action_names(simulator), simulator.action_low, simulator.action_high, strict=True)
+        print(f"{len(simulator.action_low)} actions ({', '.join(f'{name} {low:g} to {high:g}' for name, low, high in limits)})")
+        rewarded = "with" if getattr(simulator, "has_reward", True) else "without"
+        print(f"episodes of at most {simulator.horizon} steps, {rewarded} a reward")
+        for note in getattr(simulator, "notes", ()):
+            print(f"note: {note}")
+        findings = check_robot(simulator)
+        if data:
+            demonstrations = read(list(data))
+            print(demonstrations)
+            try:
+                check_columns(demonstrations, simulator)
+                findings += check_demonstrations(simulator, demonstrations)
+            except ImitableError as error:
+                findings.append(str(error))
+    for finding in findings:
+        print(finding if finding.startswith(WARNING) else f"error: {finding}")
+    errors = [finding for finding in findings if not finding.startswith(WARNING)]
+    print("all is well" if not findings else f"{len(errors)} errors, {len(findings) - len(errors)} warnings")
+    if errors:
+        sys.exit(1)
+
+
+def quick_check(robot: Simulator, demonstrations: Demonstrations) -> None:
+    """Refuse a robot, or demonstrations, with errors; print warnings about the demonstrations."""
+    if errors := [finding for finding in check_robot(robot) if not finding.startswith(WARNING)]:
+        raise ImitableError(f"the robot cannot be used: {'; '.join(errors)}")
+    found = check_demonstrations(robot, demonstrations)
+    for finding in found:
+        if finding.startswith(WARNING):
+            print(finding, file=sys.stderr)
+    if errors := [finding for finding in found if not finding.startswith(WARNING)]:
+        raise ImitableError("; ".join(errors))

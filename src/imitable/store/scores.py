@@ -1,0 +1,62 @@
+"""A folder of scores: the demonstrations, what was found of them, and what a training needs to go on."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from imitable.demonstrations import Demonstrations
+from imitable.errors import ImitableError
+from imitable.formats import npz
+from imitable.pipeline import Table
+from imitable.store.files import check_writable, read_table, write_json, write_table
+
+SETTINGS, DEMONSTRATIONS, SCORES, STEPS, PICTURE = (
+    "settings.json",
+    "demonstrations.npz",
+    "scores.parquet",
+    "steps.parquet",
+    "scores.png",
+)
+
+
+@dataclass(frozen=True)
+class ScoreFolder:
+    """settings.json, demonstrations.npz (a copy), scores.parquet, steps.parquet and scores.png."""
+
+    path: Path
+
+    def open(self, *, overwrite: bool) -> None:
+        """Refuse, before any work is done, to touch what is there."""
+        for name in (SETTINGS, DEMONSTRATIONS, SCORES, STEPS, PICTURE):
+            check_writable(self.path / name)
+            if (self.path / name).exists() and not overwrite:
+                raise ImitableError(f"{self.path / name} is there already; give another folder, or --overwrite to replace it")
+
+    def save(self, settings: Mapping[str, Any], demonstrations: Demonstrations, scores: Table, steps: Table) -> None:
+        """The settings go last: with them the folder is complete."""
+        (self.path / SETTINGS).unlink(missing_ok=True)
+        npz.write(demonstrations, self.path / DEMONSTRATIONS, compressed=False)
+        write_table(self.path / SCORES, scores)
+        write_table(self.path / STEPS, steps)
+        write_json(self.path / SETTINGS, {**settings, "sha256 of demonstrations": demonstrations.digest})
+
+    def load(self) -> tuple[dict[str, Any], Demonstrations, Table]:
+        """The settings, the demonstrations and their scores, or an error that says what is missing or does not fit."""
+        path = self.path / SETTINGS
+        if not path.exists():
+            raise ImitableError(f"{self.path} has no {SETTINGS}, so it holds no scores; make them with `imitable score ... -o {self.path}`")
+        try:
+            settings: dict[str, Any] = json.loads(path.read_text())
+        except ValueError as error:
+            raise ImitableError(f"{path} is damaged ({error}); score again with --overwrite") from error
+        demonstrations, scores = npz.read(self.path / DEMONSTRATIONS), read_table(self.path / SCORES)
+        if demonstrations.digest != settings.get("sha256 of demonstrations"):
+            raise ImitableError(f"{self.path / DEMONSTRATIONS} is not what was scored; score again with --overwrite")
+        weights = scores.get("weight", np.zeros(0))
+        if len(weights) != len(demonstrations) or not (np.isfinite(weights).all() and (weights >= 0).all()):
+            raise ImitableError(f"{self.path / SCORES} needs a weight from 0 on for each of the {len(demonstrations)} demonstrations")
+        return settings, demonstrations, scores
