@@ -75,12 +75,36 @@ def test_a_thousand_demonstrations_come_in_the_papers_shares_in_time(name: str) 
 def test_the_released_composition_swaps_the_last_two_shares() -> None:
     demonstrations = collect(find_task("driving/slow").demonstrators, count=50, composition="released", rng=np.random.default_rng(0))
     assert [int(demonstrations.from_source(source).sum()) for source in SOURCES] == [15, 5, 30]
-    assert Mixture(0.1, 0.2, 0.7).released().shares() == {"optimal": 0.1, "suboptimal": 0.7, "other-dynamics": 0.2}
+
+
+@pytest.mark.parametrize(
+    ("composition", "counts"),
+    [("paper", (2, 4, 14)), ("released", (2, 14, 4)), ("perfect", (2, 0, 0)), ("imperfect", (0, 4, 14)), ("0.5/0.25/0.25", (10, 5, 5))],
+)
+def test_a_composition_is_a_name_or_shares(composition: str, counts: tuple[int, ...]) -> None:
+    assert tuple(Mixture(0.1, 0.2, 0.7).counts(composition, count=20).values()) == counts
+
+
+def test_perfect_demonstrations_are_those_of_the_papers_mixture() -> None:
+    every, perfect = (collect(DEMONSTRATORS, count=20, composition=each, rng=np.random.default_rng(0)) for each in ("paper", "perfect"))
+    assert set(perfect.sources or ()) == {"optimal"}
+    assert sorted(perfect.returns) == sorted(every.returns[every.from_source("optimal")])
+
+
+@pytest.mark.parametrize("composition", ["0.5/0.5", "0.5/0.4/0.4", "a/b/c"])
+def test_shares_that_are_none_are_refused(composition: str) -> None:
+    with pytest.raises(ImitableError, match=r"composition|add up to 1"):
+        collect(DEMONSTRATORS, count=5, composition=composition, rng=np.random.default_rng(0))
+
+
+def test_a_composition_that_leaves_nothing_is_refused() -> None:
+    with pytest.raises(ImitableError, match="composition 'perfect' of 1 demonstrations leaves none; give a larger count"):
+        collect(DEMONSTRATORS, count=1, composition="perfect", rng=np.random.default_rng(0))
 
 
 def test_an_unknown_composition_is_refused() -> None:
-    with pytest.raises(ImitableError, match="unknown composition 'mine'; choose paper or released"):
-        collect(DEMONSTRATORS, count=5, composition="mine", rng=np.random.default_rng(0))  # type: ignore[arg-type]
+    with pytest.raises(ImitableError, match="unknown composition 'mine'; choose paper, released, perfect, imperfect or shares"):
+        collect(DEMONSTRATORS, count=5, composition="mine", rng=np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])

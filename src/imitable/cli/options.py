@@ -10,6 +10,9 @@ TaskName = Positional[Annotated[str, arg(metavar="TASK", help="such as driving/s
 Output = Annotated[Path, arg(aliases=["-o"], help="where to write")]
 Seed = Annotated[int, arg(help="the same seed gives the same bytes")]
 Overrides = Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="NAME=VALUE", help="another value, such as sigma=20")]
+Composition = Annotated[
+    str, arg(help="paper, released (as its scripts), perfect, imperfect, or shares optimal/suboptimal/other-dynamics such as 0.1/0.45/0.45")
+]
 Overwrite = Annotated[bool, arg(help="replace what is there")]
 Resume = Annotated[bool, arg(help="go on with a run that is there")]
 LearnerName = Annotated[str | None, arg(help="cloning, gail, ic-gail, 2iwil, sail or module:object instead of the task's own")]

@@ -2,13 +2,13 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 from tyro.conf import arg
 
 from imitable.arrays import one_thread
-from imitable.cli.options import InverseName, LearnerName, Output, Overrides, Overwrite, Resume, Seed, TaskName
+from imitable.cli.options import Composition, InverseName, LearnerName, Output, Overrides, Overwrite, Resume, Seed, TaskName
 from imitable.errors import ImitableError
 from imitable.formats import npz, read
 from imitable.paper import TASK_NAMES
@@ -44,7 +44,7 @@ def collect(
     *,
     output: Output,
     count: int = 1000,
-    composition: Literal["paper", "released"] = "paper",
+    composition: Composition = "paper",
     seed: Seed = 0,
     overwrite: Overwrite = False,
 ) -> None:
@@ -68,7 +68,7 @@ def run(
     inverse: InverseName = None,
     seed: Seed = 0,
     demos: Annotated[Path | None, arg(help="your own demonstrations (.npz) instead of the task's")] = None,
-    composition: Annotated[Literal["paper", "released"], arg(help="shares of the paper, or of its released scripts")] = "paper",
+    composition: Composition = "paper",
     overrides: Overrides = (),
     overwrite: Overwrite = False,
     resume: Resume = False,
@@ -99,6 +99,7 @@ def sweep(
     seeds: Annotated[str, arg(help="such as 0-4")] = "0-4",
     learner: LearnerName = None,
     inverse: InverseName = None,
+    composition: Composition = "paper",
     workers: Annotated[int, arg(help="single-threaded processes at a time")] = 2,
     overrides: Overrides = (),
 ) -> None:
@@ -111,11 +112,12 @@ def sweep(
     }
 
     def check(cell: Cell) -> None:
-        RunFolder(cell.folder).check(experiments[cell.task, cell.method].config(seed=cell.seed))
+        RunFolder(cell.folder).check(experiments[cell.task, cell.method].config(seed=cell.seed, composition=composition))
 
     options = [option for override in overrides for option in ("--set", override)]
     options += [] if learner is None else ["--learner", learner]
     options += [] if inverse is None else ["--inverse", inverse]
+    options += [] if composition == "paper" else ["--composition", composition]
     with progress_bar(f"{len(grid)} runs") as progress:
         failures = sweep_cells(grid, workers=workers, options=options, check=check, progress=progress)
     failed = {failure.cell for failure in failures}

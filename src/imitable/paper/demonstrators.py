@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal
 
 from imitable.arrays import Array, Generator, Progress, no_progress, part_of
 from imitable.demonstrations import Demonstrations, mix, share_counts
@@ -19,7 +18,13 @@ COLLECT_VERSION = 1
 """Raised when the demonstrations that a seed gives change: those kept before then no longer count."""
 
 OPTIMAL, SUBOPTIMAL, OTHER_DYNAMICS = SOURCES = ("optimal", "suboptimal", "other-dynamics")
-Composition = Literal["paper", "released"]
+COMPOSITIONS = {
+    "paper": "the shares of the paper",
+    "released": "those of its released scripts, which swap the last two",
+    "perfect": "the paper's without its suboptimal and other-dynamics demonstrations",
+    "imperfect": "the paper's without its optimal demonstrations",
+}
+"""Which demonstrations are mixed, by name; or the shares themselves, such as 0.1/0.45/0.45, of optimal / suboptimal / other-dynamics."""
 POLICIES = Path(__file__).parent / "policies"
 
 Actor = Callable[[Array, Generator], Array]
@@ -34,9 +39,23 @@ class Mixture:
     suboptimal: float
     other_dynamics: float
 
-    def released(self) -> "Mixture":
-        """The composition of the paper's released scripts, which swap the last two shares of the paper's text."""
-        return Mixture(self.optimal, self.other_dynamics, self.suboptimal)
+    def counts(self, composition: str, *, count: int) -> dict[str, int]:
+        """Demonstrations of each source in a composition of `count`, fewer where it leaves some out."""
+        shares = self.shares()
+        if composition not in COMPOSITIONS:
+            try:
+                shares = dict(zip(SOURCES, map(float, composition.split("/")), strict=True))
+            except ValueError:
+                choices = f"{', '.join(COMPOSITIONS)} or shares such as 0.1/0.45/0.45"
+                raise ImitableError(f"unknown composition {composition!r}; choose {choices}") from None
+        if composition == "released":
+            shares = {OPTIMAL: self.optimal, SUBOPTIMAL: self.other_dynamics, OTHER_DYNAMICS: self.suboptimal}
+        counts = share_counts(shares, count=count)
+        if composition in ("perfect", "imperfect"):
+            counts = {source: size if (source == OPTIMAL) == (composition == "perfect") else 0 for source, size in counts.items()}
+        if not any(counts.values()):
+            raise ImitableError(f"composition {composition!r} of {count} demonstrations leaves none; give a larger count")
+        return counts
 
     def shares(self) -> dict[str, float]:
         return {OPTIMAL: self.optimal, SUBOPTIMAL: self.suboptimal, OTHER_DYNAMICS: self.other_dynamics}
@@ -92,21 +111,19 @@ def collect(
     demonstrators: Demonstrators,
     *,
     count: int = 1000,
-    composition: Composition = "paper",
+    composition: str = "paper",
     rng: Generator,
     progress: Progress = no_progress,
 ) -> Demonstrations:
-    """A mixture of what they demonstrate, with its sources."""
-    if composition not in ("paper", "released"):
-        raise ImitableError(f"unknown composition {composition!r}; choose paper or released")
-    mixture = demonstrators.mixture if composition == "paper" else demonstrators.mixture.released()
+    """A mixture of what they demonstrate, with its sources; a source's demonstrations are the same in every composition of as many."""
+    sizes = demonstrators.mixture.counts(composition, count=count)
     performers = {
         OPTIMAL: (demonstrators.target, demonstrators.optimal),
         SUBOPTIMAL: (demonstrators.target, demonstrators.suboptimal),
         OTHER_DYNAMICS: (demonstrators.other, demonstrators.other_optimal),
     }
     *streams, mixing = rng.spawn(len(performers) + 1)
-    sizes, kinds, done = share_counts(mixture.shares(), count=count), {}, 0
+    count, kinds, done = sum(sizes.values()), {}, 0
     for (source, size), (simulator, actor), stream in zip(sizes.items(), performers.values(), streams, strict=True):
         if size:
             part = part_of(progress, done / count, (done + size) / count)

@@ -12,7 +12,7 @@ from imitable.errors import ImitableError
 from imitable.formats import npz
 from imitable.inverse_dynamics import INVERSE_DYNAMICS
 from imitable.learners import LEARN_VERSION, Learner
-from imitable.paper.demonstrators import COLLECT_VERSION, Composition, collect
+from imitable.paper.demonstrators import COLLECT_VERSION, collect
 from imitable.paper.methods import Method
 from imitable.paper.overrides import with_overrides
 from imitable.paper.tasks import Task
@@ -45,7 +45,7 @@ class Experiment:
         task, chosen = with_overrides(task, chosen, overrides)
         return cls(task, method, method.score(task), chosen)
 
-    def config(self, *, seed: int, demonstrations: Demonstrations | None = None, composition: Composition = "paper") -> dict[str, Any]:
+    def config(self, *, seed: int, demonstrations: Demonstrations | None = None, composition: str = "paper") -> dict[str, Any]:
         """Everything a run's numbers depend on."""
         task = self.task
         if demonstrations is None:
@@ -68,7 +68,7 @@ class Experiment:
         *,
         seed: int,
         demonstrations: Demonstrations | None = None,
-        composition: Composition = "paper",
+        composition: str = "paper",
         keep: Keep = make_anew,
         record: Record | None = None,
         progress: Progress = no_progress,
@@ -109,7 +109,7 @@ def run_in_folder(
     *,
     seed: int,
     demonstrations: Demonstrations | None = None,
-    composition: Composition = "paper",
+    composition: str = "paper",
     overwrite: bool = False,
     resume: bool = False,
     keep: Keep = make_anew,
@@ -135,7 +135,7 @@ def collected(
     *,
     seed: int,
     count: int = 1000,
-    composition: Composition = "paper",
+    composition: str = "paper",
     keep: Keep = make_anew,
     progress: Progress = no_progress,
 ) -> Demonstrations:
