@@ -190,7 +190,7 @@ def test_ic_gail_blames_the_agent_for_what_labels_call_bad(demonstrations: Demon
 
 def test_2iwil_weighs_demonstrations_by_their_relative_confidence(demonstrations: Demonstrations, monkeypatch: pytest.MonkeyPatch) -> None:
     assessment = with_returns(demonstrations, SOME)
-    found = TWO_IWIL.confidences(assessment, rng=np.random.default_rng(0).spawn(2)[0])
+    found = TWO_IWIL.confidences(assessment.demonstrations, rng=np.random.default_rng(0).spawn(2)[0])
     heard = told(TWO_IWIL, assessment, monkeypatch)
     weights = np.concatenate([terms[1].weights for terms in heard])
     assert np.isin(np.round(weights, 5), np.round(found / found.mean(), 5)).all()
@@ -200,7 +200,7 @@ def test_2iwil_weighs_demonstrations_by_their_relative_confidence(demonstrations
 
 def test_2iwil_keeps_the_confidences_of_the_labelled(demonstrations: Demonstrations) -> None:
     assessment = with_returns(demonstrations, SOME)
-    found = TWO_IWIL.confidences(assessment, rng=np.random.default_rng(0))
+    found = TWO_IWIL.confidences(assessment.demonstrations, rng=np.random.default_rng(0))
     known = confidence(assessment.demonstrations, learner="2IWIL")
     labels = draw_labels(assessment.demonstrations, known, share=0.2, rng=np.random.default_rng(0))
     assert np.array_equal(found[labels.labelled], labels.confidences)

@@ -90,7 +90,7 @@ def test_confidences_beat_plain_imitation_of_a_mixture(name: str) -> None:
 
 def test_the_classifier_tells_unlabelled_swims_apart() -> None:
     demonstrations = half_and_half().demonstrations
-    found = TwoIwil().confidences(half_and_half(), rng=np.random.default_rng(0))
+    found = TwoIwil().confidences(half_and_half().demonstrations, rng=np.random.default_rng(0))
     unlabelled = draw_labels(demonstrations, demonstrations.returns, share=0.2, rng=np.random.default_rng(0)).unlabelled
     good = (np.repeat(demonstrations.returns, demonstrations.lengths) == 1)[unlabelled]
     one, other = found[unlabelled][good], found[unlabelled][~good]

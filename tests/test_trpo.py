@@ -41,7 +41,7 @@ def rollout_of(terminated: list[list[bool]], truncated: list[list[bool]] | None 
     nothing = np.zeros((*ends.shape, 1))
     truncations = np.zeros_like(ends) if truncated is None else np.array(truncated)
     state = RolloutState(np.zeros((ends.shape[1], 1)), np.zeros(ends.shape[1], np.int64))
-    return Rollout(nothing, nothing, nothing, ends, truncations, 0, np.zeros(0), state)
+    return Rollout(nothing, nothing, nothing, ends, truncations, 0, np.zeros(0), np.zeros_like(ends, int), state)
 
 
 def test_advantages_by_hand_with_a_time_limit() -> None:

@@ -8,7 +8,7 @@ import turntable
 from imitable.arrays import Array
 from imitable.assessment import Assessment, Exploration
 from imitable.inverse_dynamics import Learned
-from imitable.learners import Checkpoint, IcGail, Learner, Sail, TwoIwil
+from imitable.learners import Checkpoint, Gail, IcGail, Learner, Sail, TwoIwil
 from imitable.learners.two_iwil import Classifier
 from imitable.networks import Policy
 
@@ -33,8 +33,11 @@ SAIL = Sail(
 )
 TWO_IWIL = TwoIwil(gail=turntable.TINY_GAIL, classifier=Classifier(iterations=50, batch_size=16, hidden_sizes=(4,)))
 IC_GAIL = IcGail(gail=turntable.TINY_GAIL)
+SIZES = ("rounds", "checkpoint_every", "discriminator_hidden_sizes", "trpo")
 PLAIN: dict[str, Learner] = {
     "gail": turntable.TINY_GAIL,
+    "gail as released": Gail.released(**{name: getattr(turntable.TINY_GAIL, name) for name in SIZES}),
+    "gail from a clone": replace(turntable.TINY_GAIL, start="cloning", cloning=turntable.TINY_CLONING, frozen_rounds=1),
     "gail whose agents go on": replace(turntable.TINY_GAIL, trpo=replace(turntable.TINY_GAIL.trpo, n_envs=10)),
     "cloning": turntable.TINY_CLONING,
     "sail": SAIL,

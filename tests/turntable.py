@@ -140,6 +140,8 @@ def assessed(
 TINY_GAIL = Gail(
     rounds=6,
     checkpoint_every=2,
+    discriminator_steps=3,
+    discriminator_batch_size=32,
     discriminator_hidden_sizes=(8,),
     trpo=Trpo(batch_size=200, hidden_sizes=(8, 8), value_minibatches=4, fisher_fraction=1.0),
 )

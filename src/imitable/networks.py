@@ -288,3 +288,7 @@ class TransitionScaling:
         """(N, 2 * observation)"""
         changes = np.concatenate([observations, next_observations - observations], axis=1)
         return ((changes - self.center) / self.scale).astype(np.float32)
+
+    def noise(self, std: Array) -> Float32:
+        """(2 * observation,) standard deviation of the scaled inputs where s and s' have independent noise of this one (observation,)."""
+        return (np.concatenate([std, np.sqrt(2.0) * std]) / self.scale).astype(np.float32)

@@ -12,6 +12,9 @@ from imitable.simulators import Simulator, advance, reward_of
 Reward = Callable[[Array, Array, Array], Array]
 """States, actions and next states to rewards (N,)."""
 
+Restart = Callable[[Integers, Generator], tuple[Array, Integers]]
+"""Numbers of agents (N,) that start a new episode to their states (N, state) and the steps (N,) until each is truncated."""
+
 
 @dataclass(frozen=True)
 class RolloutState:
@@ -51,6 +54,8 @@ class Rollout:
     """How many of these endings were simulations that broke down; such an agent stays where it was for its last step."""
     rewards: Array
     """(time, agent) of the reward function that was asked for, 0 for a step that broke down; empty if none was."""
+    steps_left: Integers
+    """(time, agent) until the time limit, of an episode that terminated here; 0 elsewhere."""
     state: RolloutState
     """The agents as they are now."""
 
@@ -64,20 +69,33 @@ class Rollout:
         return self.observations.reshape(-1, width), self.next_observations.reshape(-1, width)
 
 
+def initial_restart(simulator: Simulator) -> Restart:
+    """Whole episodes from the simulator's own starts."""
+    return lambda agents, rng: (simulator.initial_states(len(agents), rng), np.full(len(agents), simulator.horizon))
+
+
 def collect_rollout(
-    simulator: Simulator, act: Callable[[Array], Array], *, state: RolloutState, steps: int, rng: Generator, reward: Reward | None = None
+    simulator: Simulator,
+    act: Callable[[Array], Array],
+    *,
+    state: RolloutState,
+    steps: int,
+    rng: Generator,
+    reward: Reward | None = None,
+    restart: Restart | None = None,
 ) -> Rollout:
-    """`steps` of all agents in lock-step, from where they are, under the policy `act`."""
+    """`steps` of all agents in lock-step, from where they are, under the policy `act`; episodes start as `restart` says, or as usual."""
+    restart = restart or initial_restart(simulator)
     states, steps_left, agents = state.states.copy(), state.steps_left.copy(), len(state.steps_left)
     observed = simulator.observe(states)
     observations, next_observations = np.empty((2, steps, *observed.shape))
     taken = np.empty((steps, agents, len(simulator.action_low)))
     terminated, truncated = np.zeros((2, steps, agents), dtype=bool)
-    rewards, diverged = np.empty((steps, agents) if reward else 0), 0
+    rewards, diverged, spared = np.empty((steps, agents) if reward else 0), 0, np.zeros((steps, agents), np.int64)
     for time in range(steps):
         resetting = steps_left == 0
         if resetting.any():
-            states[resetting], steps_left[resetting] = simulator.initial_states(int(resetting.sum()), rng), simulator.horizon
+            states[resetting], steps_left[resetting] = restart(np.flatnonzero(resetting), rng)
             observed = simulator.observe(states)
         actions = act(observed)
         before = states
@@ -90,10 +108,11 @@ def collect_rollout(
             rewards[time] = np.where(broken, 0.0, reward(before, actions, states))
         steps_left -= 1
         truncated[time] = (steps_left == 0) & ~ended
+        spared[time, ended] = steps_left[ended]
         steps_left[ended] = 0
     truncated[-1] = ~terminated[-1]
     end = RolloutState(states, steps_left)
-    return Rollout(observations, next_observations, taken, terminated, truncated, diverged, rewards, end)
+    return Rollout(observations, next_observations, taken, terminated, truncated, diverged, rewards, spared, end)
 
 
 def agents_for(batch_size: int, simulator: Simulator) -> int:

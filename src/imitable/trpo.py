@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from imitable.arrays import Array, Arrays, Float32, Generator, Snapshot, generator_state, restore_generator
 from imitable.errors import check_fields, layer_sizes
 from imitable.networks import Adam, Mlp, Policy, input_scaling
-from imitable.rollouts import Reward, Rollout, RolloutState, agents_for, collect_rollout
+from imitable.rollouts import Restart, Reward, Rollout, RolloutState, agents_for, collect_rollout, initial_restart
 from imitable.simulators import Simulator
 
 
@@ -95,10 +96,14 @@ class Agent:
         return Agent(policy, snapshot["value"], self.value_optimizer.restored("value", snapshot), state)
 
 
-def rollout_episodes(simulator: Simulator, policy: Policy, *, batch_size: int, rng: Generator, reward: Reward | None = None) -> Rollout:
+def rollout_episodes(
+    simulator: Simulator, policy: Policy, *, batch_size: int, rng: Generator, reward: Reward | None = None, restart: Restart | None = None
+) -> Rollout:
     """As many agents as make about `batch_size` steps in one episode's length, all from new starts."""
-    state = RolloutState.fresh(simulator, agents_for(batch_size, simulator), rng)
-    return collect_rollout(simulator, lambda seen: policy.sample(seen, rng), state=state, steps=simulator.horizon, rng=rng, reward=reward)
+    restart = restart or initial_restart(simulator)
+    settings: dict[str, Any] = {"steps": simulator.horizon, "rng": rng, "reward": reward, "restart": restart}
+    state = RolloutState(*restart(np.arange(agents_for(batch_size, simulator)), rng))
+    return collect_rollout(simulator, lambda seen: policy.sample(seen, rng), state=state, **settings)
 
 
 @dataclass(frozen=True)
@@ -156,13 +161,16 @@ class Trpo:
         """Of the agents that go on from rollout to rollout, if any do."""
         return RolloutState.staggered(simulator, self.n_envs, rng) if self.n_envs else None
 
-    def collect(self, simulator: Simulator, agent: Agent, *, rng: Generator, reward: Reward | None = None) -> Rollout:
-        """A batch under the agent's policy."""
+    def collect(
+        self, simulator: Simulator, agent: Agent, *, rng: Generator, reward: Reward | None = None, restart: Restart | None = None
+    ) -> Rollout:
+        """A batch under the agent's policy; new episodes start as `restart` says, or as usual."""
         policy, state = agent.policy, agent.rollout_state
+        settings: dict[str, Any] = {"rng": rng, "reward": reward, "restart": restart}
         if state is None:
-            return rollout_episodes(simulator, policy, batch_size=self.batch_size, rng=rng, reward=reward)
+            return rollout_episodes(simulator, policy, batch_size=self.batch_size, **settings)
         steps = max(1, round(self.batch_size / len(state.steps_left)))
-        return collect_rollout(simulator, lambda seen: policy.sample(seen, rng), state=state, steps=steps, rng=rng, reward=reward)
+        return collect_rollout(simulator, lambda seen: policy.sample(seen, rng), state=state, steps=steps, **settings)
 
     def update(self, agent: Agent, rollout: Rollout, rewards: Array, *, rng: Generator) -> tuple[Agent, dict[str, float]]:
         """One TRPO step on the (time, agent) rewards and one fit of the value function."""

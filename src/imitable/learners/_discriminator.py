@@ -50,6 +50,8 @@ class Discriminator:
     network: Mlp
     inputs: TransitionScaling
     gradient_penalty: float = 0.0
+    noise: Float32 | None = None
+    """(2 * observation,) standard deviation of noise on the inputs that it learns from; None: no noise."""
 
     def reward(self, parameters: Float32, inputs: Float32) -> Array:
         """(N,) large where the agent looks demonstrated: -log D(s, s')."""
@@ -57,11 +59,14 @@ class Discriminator:
         return np.asarray(np.logaddexp(0.0, -logits_agent_is_high))
 
     def update(self, parameters: Float32, optimizer: Adam, terms: Sequence[LossTerm], *, rng: Generator) -> dict[str, float]:
-        """One full-batch step, in place, down the sum of the terms' weighted mean cross-entropies and the gradient penalty.
+        """One step, in place, down the sum of the terms' weighted mean cross-entropies and the gradient penalty.
 
         The first term is the agent's, the last the demonstrations'; the gradient penalty holds between these two.
         """
-        values = self.network.forward(parameters, np.concatenate([term.inputs for term in terms]))
+        inputs = np.concatenate([term.inputs for term in terms])
+        if self.noise is not None:
+            inputs += self.noise * rng.standard_normal(inputs.shape, np.float32)
+        values = self.network.forward(parameters, inputs)
         probabilities = sigmoid(values[-1])
         logit_gradients, start = np.empty_like(probabilities), 0
         accuracies: dict[float, list[float]] = {AGENT: [], DEMONSTRATED: []}
@@ -72,7 +77,7 @@ class Discriminator:
             accuracies[term.label].append(float(((probabilities[rows] > 0.5) == (term.label == AGENT)).mean()))
         gradient = self.network.backward(parameters, values, logit_gradients)
         if self.gradient_penalty:
-            demonstrated, visited = terms[-1].inputs, terms[0].inputs
+            visited, demonstrated = inputs[: len(terms[0].inputs)], inputs[-len(terms[-1].inputs) :]
             points = interpolates(demonstrated, visited[rng.integers(len(visited), size=len(demonstrated))], rng)
             gradient += gradient_penalty_gradient(self.network, parameters, points, coefficient=self.gradient_penalty)
         optimizer.step(parameters, gradient)

@@ -8,7 +8,7 @@ from imitable.arrays import Array, Generator, Snapshot
 from imitable.assessment import Assessment
 from imitable.networks import Policy
 
-LEARN_VERSION = 2
+LEARN_VERSION = 3
 """Raised when a learner's numbers change: a run begun before then cannot be resumed."""
 
 

@@ -16,7 +16,6 @@ from imitable.learners._confidences import Labels, confidence, draw_labels, draw
 from imitable.learners._discriminator import AGENT, DEMONSTRATED, LossTerm
 from imitable.learners.base import Checkpoint
 from imitable.learners.gail import Gail
-from imitable.sampling import TransitionSampler
 from imitable.scores import per_transition
 
 
@@ -36,15 +35,15 @@ class IcGail:
         )
 
     def __call__(self, assessment: Assessment, weights: Array, *, rng: Generator, resume: Snapshot | None = None) -> Iterator[Checkpoint]:
-        demonstrations = assessment.demonstrations
+        shown = self.gail.shown(assessment, weights)
+        demonstrations = shown.demonstrations
         labelling, learning = rng.spawn(2)
         if resume is None:
             confidences = confidence(demonstrations, learner="IC-GAIL")
             labels = draw_labels(demonstrations, confidences, share=self.labelled_share, rng=labelling)
         else:
             labels = Labels(resume["labelled"], resume["confidences"], resume["unlabelled"])
-        sampler = TransitionSampler(demonstrations, weights)
-        drawn = per_transition(weights, demonstrations.lengths)
+        drawn = per_transition(shown.weights, demonstrations.lengths)
         if not (drawn[labels.labelled].any() and drawn[labels.unlabelled].any()):
             raise ImitableError("all transitions with any weight are labelled, or none is; IC-GAIL needs some of both")
         mean = float(labels.confidences.mean())  # r-bar; below 1, since labels differ
@@ -62,4 +61,4 @@ class IcGail:
             )
 
         extra: Snapshot = {"labelled": labels.labelled, "confidences": labels.confidences, "unlabelled": labels.unlabelled}
-        return self.gail.learn(assessment, sampler, loss_terms, rng=learning, resume=resume, extra=extra)
+        return self.gail.learn(assessment, weights, shown, loss_terms, rng=learning, resume=resume, extra=extra)

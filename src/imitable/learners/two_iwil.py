@@ -7,13 +7,13 @@ import numpy as np
 
 from imitable.arrays import Array, Float32, Generator, Snapshot
 from imitable.assessment import Assessment
+from imitable.demonstrations import Demonstrations
 from imitable.errors import check_fields, layer_sizes
 from imitable.learners._confidences import Labels, confidence, draw_labels, draw_weighted
 from imitable.learners._discriminator import AGENT, DEMONSTRATED, LossTerm, sigmoid
 from imitable.learners.base import Checkpoint
 from imitable.learners.gail import Gail
 from imitable.networks import Adam, Mlp, TransitionScaling
-from imitable.sampling import TransitionSampler
 from imitable.scores import per_transition
 
 
@@ -102,19 +102,18 @@ class TwoIwil:
 
     def __call__(self, assessment: Assessment, weights: Array, *, rng: Generator, resume: Snapshot | None = None) -> Iterator[Checkpoint]:
         labelling, learning = rng.spawn(2)
-        confidences = self.confidences(assessment, rng=labelling) if resume is None else resume["confidences"]
-        relative = confidences / confidences.mean()
-        sampler, drawn = TransitionSampler(assessment.demonstrations, weights), per_transition(weights, assessment.demonstrations.lengths)
+        shown = self.gail.shown(assessment, weights)
+        confidences = self.confidences(shown.demonstrations, rng=labelling) if resume is None else resume["confidences"]
+        relative, drawn = confidences / confidences.mean(), per_transition(shown.weights, shown.demonstrations.lengths)
 
         def loss_terms(agent: Float32, demonstrated: Float32, rng: Generator) -> Sequence[LossTerm]:
             picks = draw_weighted(drawn, len(agent), rng)
             return LossTerm(agent, AGENT), LossTerm(demonstrated[picks], DEMONSTRATED, relative[picks])
 
-        return self.gail.learn(assessment, sampler, loss_terms, rng=learning, resume=resume, extra={"confidences": confidences})
+        return self.gail.learn(assessment, weights, shown, loss_terms, rng=learning, resume=resume, extra={"confidences": confidences})
 
-    def confidences(self, assessment: Assessment, *, rng: Generator) -> Float32:
+    def confidences(self, demonstrations: Demonstrations, *, rng: Generator) -> Float32:
         """(transition,) by the returns where labelled, as the classifier thinks elsewhere."""
-        demonstrations = assessment.demonstrations
         known = confidence(demonstrations, learner="2IWIL")
         labels = draw_labels(demonstrations, known, share=self.labelled_share, rng=rng)
         rows = demonstrations.transition_rows

@@ -122,7 +122,7 @@ def task(dynamics: str) -> Task:
         optimality=RectifiedOptimality(sigma=500.0, radius=np.inf),
         paper_exploration=Exploration(episodes=200, steps=None),
         learners={
-            "gail": Gail(rounds=400, discriminator_steps=5, gradient_penalty=0.1, trpo=replace(WALKING, n_envs=20), checkpoint_every=80),
+            "gail": Gail(rounds=400, trpo=replace(WALKING, n_envs=20), checkpoint_every=80),
         },
         training={
             "suboptimal": ExpertTraining(rounds=10, trpo=Trpo(value_epochs=3, max_kl=0.02, initial_std=0.3), evaluation_episodes=100),

@@ -124,9 +124,7 @@ def task(dynamics: str) -> Task:
         # own mixture; these were chosen with other seeds than the results use, see docs/results.md.
         optimality=RectifiedOptimality(sigma=7.0, radius=0.05, columns=(2, 3)),
         paper_exploration=Exploration(episodes=1000, steps=None),
-        learners={
-            "gail": Gail(rounds=1200, discriminator_steps=2, trpo=Trpo(batch_size=1250, max_kl=0.02, value_epochs=2), checkpoint_every=80)
-        },
+        learners={"gail": Gail(rounds=1200, trpo=Trpo(batch_size=1250, max_kl=0.02, value_epochs=2), checkpoint_every=80)},
         # The released Reacher trains on -distance - |a|^2 and evaluates -10 x distance. Its control cost keeps the ten-epoch policies
         # near their random start; the optimal ones train on what is evaluated.
         training={

@@ -128,8 +128,6 @@ def task(dynamics: str) -> Task:
         learners={
             "gail": Gail(
                 rounds=200,
-                discriminator_steps=5,  # with a gradient penalty the discriminator moves slowly
-                gradient_penalty=0.1,
                 trpo=Trpo(batch_size=2000, n_envs=20, value_epochs=3, value_learning_rate=1e-3, gamma=0.999, max_kl=0.02),
                 checkpoint_every=40,  # a measurement takes as long as 40 rounds
             ),

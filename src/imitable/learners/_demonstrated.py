@@ -1,0 +1,48 @@
+"""Two uses that adversarial learners make of demonstrated observations: absorbing end states, and starts for the agent."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from imitable.arrays import Array, Generator, Integers
+from imitable.sampling import TransitionSampler
+from imitable.simulators import Simulator
+
+
+def absorbed(sampler: TransitionSampler, robot: Simulator) -> TransitionSampler:
+    """The same, but demonstrations that end as the robot's episodes terminate stay in their last state until the time limit."""
+    demonstrations, weights = sampler.demonstrations, sampler.weights
+    ends = demonstrations.starts + demonstrations.lengths
+    terminated = robot.terminated(robot.restore(demonstrations.observations[ends]))
+    stays = np.where(terminated, np.maximum(robot.horizon - demonstrations.lengths, 0), 0)
+    if not stays.any():
+        return sampler
+    rows = np.ones(len(demonstrations.observations), np.int64)
+    rows[ends] += stays
+    longer = replace(
+        demonstrations, observations=np.repeat(demonstrations.observations, rows, axis=0), lengths=demonstrations.lengths + stays
+    )
+    if weights.shape != demonstrations.lengths.shape:  # of transitions: staying weighs as much as the last one
+        rows = np.ones(len(weights), np.int64)
+        rows[np.cumsum(demonstrations.lengths) - 1] += stays
+        weights = np.repeat(weights, rows)
+    return TransitionSampler(longer, weights)
+
+
+@dataclass(frozen=True)
+class DemonstratedStarts:
+    """A `Restart`: the first agents start whole episodes as usual; the others a few steps from a demonstrated observation."""
+
+    robot: Simulator
+    sampler: TransitionSampler
+    usual: int  # agents
+    steps: int  # of the others' episodes
+
+    def __call__(self, agents: Integers, rng: Generator) -> tuple[Array, Integers]:
+        states, steps_left = self.robot.initial_states(len(agents), rng), np.full(len(agents), self.robot.horizon)
+        others = np.flatnonzero(agents >= self.usual)
+        if len(others):
+            restored = self.robot.restore(self.sampler.draw(len(others), rng)[0], states[others])
+            going_on = ~self.robot.terminated(restored) & np.isfinite(restored).all(axis=1)
+            states[others[going_on]], steps_left[others] = restored[going_on], self.steps
+        return states, steps_left
