@@ -34,6 +34,7 @@ STAGES = [
     ("evaluation",),
     ("pipeline",),
     ("store.cache", "store.runs", "store.scores"),
+    ("deploy",),
     ("report",),
     ("paper",),
     ("robots",),

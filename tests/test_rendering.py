@@ -20,7 +20,7 @@ from imitable.robots import robot
 from imitable.simulators.rendering import DRAWN, Renderer, control_timestep, find_backend, render_episode
 from imitable.store.video import write_video
 
-ROBOTS = ("reacher/clockwise", "swimmer/back-disabled", "ant/x-axis", "Hopper-v5", "Humanoid-v5")
+ROBOTS = ("reacher/clockwise", "swimmer/back-disabled", "ant/x-axis", "Hopper-v5")
 SIZE = {"width": 160, "height": 120}
 
 
@@ -149,25 +149,26 @@ def call(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
 
 
 def test_a_clip_of_a_runs_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    ones = np.ones(2)
-    policy = Policy.fresh(Mlp((8, 4, 2)), center=np.zeros(8), scale=np.ones(8), low=-ones, high=ones, rng=np.random.default_rng(0))
+    one = np.ones(1)
+    policy = Policy.fresh(Mlp((7, 4, 1)), center=np.zeros(7), scale=np.ones(7), low=-one, high=one, rng=np.random.default_rng(0))
     run = tmp_path / "run"
     policy.save(run / "policy.safetensors")
     clip = tmp_path / "clip.mp4"
     small = ["--width", 128, "--height", 96]
-    assert call(monkeypatch, "swimmer/back-disabled", "--policy", run, "-o", clip, *small) == 0
-    assert "1001 frames of swimmer/back-disabled" in capsys.readouterr().out
+    assert call(monkeypatch, "driving/slow", "--policy", run, "-o", clip, *small) == 0
+    assert "frames of driving/slow, drawn" in capsys.readouterr().out
     decode = [imageio_ffmpeg.get_ffmpeg_exe(), "-i", str(clip), "-f", "rawvideo", "-pix_fmt", "rgb24", "-"]
     decoded = subprocess.run(decode, capture_output=True, check=True)
-    assert b"25 fps" in decoded.stderr
-    frames = np.frombuffer(decoded.stdout, np.uint8).reshape(1001, 96, 128, 3)
-    assert difference(frames[0], frames[-1]) > 0.005
+    assert b"10 fps" in decoded.stderr
+    frames = np.frombuffer(decoded.stdout, np.uint8).reshape(-1, 96, 128, 3)
+    assert len(frames) > 5
+    assert difference(frames[0], frames[-1]) > 0.001
     assert list(tmp_path.glob(".*")) == []
 
-    assert call(monkeypatch, "swimmer/back-disabled", "--policy", run, "-o", clip) == 2
+    assert call(monkeypatch, "driving/slow", "--policy", run, "-o", clip) == 2
     assert "is there already" in capsys.readouterr().err
     assert call(monkeypatch, "ant/x-axis", "--policy", run, "-o", tmp_path / "ant.mp4") == 2
-    assert "has 8 observations and 2 actions; the robot has 27 and 8" in capsys.readouterr().err
+    assert "has 7 observations and 1 actions; the robot has 27 and 8" in capsys.readouterr().err
     assert call(monkeypatch, "ant/x-axis", "--policy", tmp_path, "-o", tmp_path / "ant.mp4") == 2
     assert "has no policy; give a run's folder" in capsys.readouterr().err
 

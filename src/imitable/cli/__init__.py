@@ -9,7 +9,7 @@ from importlib.metadata import version
 
 import tyro
 
-from imitable.cli import cache, check, evaluate, paper, render, score
+from imitable.cli import cache, check, deploy, evaluate, paper, render, score
 from imitable.errors import ImitableError
 
 COMMANDS = (
@@ -21,6 +21,7 @@ COMMANDS = (
     paper.run,
     evaluate.evaluate,
     render.render,
+    deploy.deploy,
     paper.sweep,
     paper.expert,
     cache.cache,

@@ -9,21 +9,23 @@ from imitable.arrays import Array, Generator
 from imitable.errors import ImitableError
 from imitable.networks import Policy
 from imitable.registry import find
-from imitable.simulators import Simulator
 from imitable.store.runs import POLICY
 
 RANDOM = "random"
 
 
-def find_policy(name: str, robot: Simulator, *, rng: Generator) -> Callable[[Array], Array]:
-    """What acts on (N, observation): the policy of a run's folder or of a .safetensors file, `module:object`, or `random` actions."""
-    observations, actions = len(robot.observation_names), len(robot.action_low)
+def find_policy(name: str, *, example: Array, low: Array, high: Array, rng: Generator) -> Callable[[Array], Array]:
+    """What acts on (N, observation): the policy of a run's folder or of a .safetensors file, `module:object`, or `random` actions.
+
+    It must fit the robot: `example` (2, observation) are observations of it, `low` and `high` (action,) the limits of its actions.
+    """
+    observations, actions = example.shape[1], len(low)
     path = Path(name)
     if name == RANDOM:
-        return lambda seen: rng.uniform(robot.action_low, robot.action_high, (len(seen), actions))
+        return lambda seen: rng.uniform(low, high, (len(seen), actions))
     if ":" in name and not path.exists():
         act: Callable[[Array], Array] = find("policy", name, {}, needs=("__call__",))
-        if (given := np.shape(act(robot.observe(robot.initial_states(2, rng))))) != (2, actions):
+        if (given := np.shape(act(example))) != (2, actions):
             raise ImitableError(f"policy {name!r} gives {given} for 2 observations; the robot needs (2, {actions})")
         return act
     file = path / POLICY if path.is_dir() else path

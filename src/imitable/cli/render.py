@@ -40,7 +40,8 @@ def render(
         raise ImitableError(f"episodes is {episodes}; a clip needs at least one")
     check_video(output)
     simulator, rng = find_robot(robot), Streams(seed).evaluating()
-    act = find_policy(policy, simulator, rng=rng)
+    example = simulator.observe(simulator.initial_states(2, rng))
+    act = find_policy(policy, example=example, low=simulator.action_low, high=simulator.action_high, rng=rng)
     renderer, timestep = Renderer(simulator, width=width, height=height), control_timestep(simulator)
     every = max(1, round(1 / (FASTEST * timestep)))
     shown: list[Iterator[Frame]] = [render_episode(simulator, act, renderer, rng=rng, every=every) for _ in range(episodes)]

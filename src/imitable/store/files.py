@@ -4,7 +4,8 @@ import json
 import os
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,23 @@ def check_writable(path: Path) -> None:
 
 def write_json(path: Path, content: Any) -> None:
     write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())
+
+
+@contextmanager
+def json_lines(path: Path) -> Iterator[Callable[[Any], None]]:
+    """Write what it is called with as one line of JSON each, on disk before the next: a log that survives whoever writes it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("w", encoding="utf-8")
+    except OSError as error:
+        raise ImitableError(f"cannot write {path}: {error.strerror}; give another place") from error
+    with file:
+
+        def write(content: Any) -> None:
+            file.write(json.dumps(content) + "\n")
+            file.flush()
+
+        yield write
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
