@@ -13,7 +13,7 @@ from imitable.demonstrations import Demonstrations, join
 from imitable.errors import ImitableError
 from imitable.inverse_dynamics import Solved
 from imitable.scores import Feasibility, Tolerance
-from imitable.scores.feasibility import FRAGMENTS, TransitionFeasibility, mean_by_demonstration, own_statistic, ramp_down, worst_window
+from imitable.scores.feasibility import FRAGMENTS, TransitionFeasibility, mean_by_demonstration, own_statistics, ramp_down, worst_window
 from imitable.tracking import FEWEST, FOLLOWED, Tracked, Windows, noisy, own_windows
 
 FEASIBILITY = Feasibility()
@@ -110,7 +110,18 @@ def test_fresh_own_demonstrations_are_rejected_as_rarely_as_promised(level: floa
         distances = mean_by_demonstration(shown.distances, shown)
         rejected.append((distances > score.tolerance(assessment).d_min).mean())
         assert (assessment.scored(score) > 0).mean() > 0.9
-    assert np.mean(rejected) == pytest.approx(0.1, abs=0.05)
+    # Where noise is as large as a step, what the robot retraces saturates more than what was shown, and fewer are rejected.
+    assert (0.05 if level < 1 else 0.02) < np.mean(rejected) < 0.115
+
+
+@pytest.mark.parametrize("level", [0.05, 0.2])
+def test_own_demonstrations_that_saturate_are_not_rejected_for_noise(level: float) -> None:
+    clean = pushes(150, seed=0, steps=200)  # full strength at every step: noise beyond the limits cannot be followed
+    given = noisy(clean, level, assessed(clean).step_scale, np.random.default_rng(0))
+    assessment = assessed(given)
+    shown = assessment.tracked.shown
+    rejected = mean_by_demonstration(shown.distances, shown) > FEASIBILITY.tolerance(assessment).d_min
+    assert rejected.mean() < 0.1
 
 
 def test_without_noise_own_demonstrations_are_hardly_ever_rejected() -> None:
@@ -151,7 +162,7 @@ def windows(distances: list[float], demo: list[int], *, unsettled: tuple[int, ..
 
 def of_own(distances: list[float], *, noise: float = 0.0, groups: int = 1) -> Tracked:
     demo = [number // groups for number in range(len(distances))]
-    return Tracked(windows([0.0], [0]), windows(distances, demo), 5, noise, 1.0)
+    return Tracked(windows([0.0], [0]), windows(distances, demo), windows(distances, demo), 5, noise, 1.0)
 
 
 def test_the_tolerance_begins_where_few_of_the_robots_own_are_and_is_as_wide_as_they_spread() -> None:
@@ -172,9 +183,9 @@ def test_a_robot_that_follows_itself_exactly_still_tolerates_a_little() -> None:
 def test_with_noise_means_over_windows_are_compared() -> None:
     own = [each for pair in (np.arange(1, 41) / 10).tolist() for each in (pair - 0.05, pair + 0.05)]
     tracked = of_own(own, noise=0.5, groups=2)
-    assert own_statistic(tracked) == pytest.approx(np.arange(1, 41) / 10)
+    assert own_statistics(tracked)[0] == pytest.approx(np.arange(1, 41) / 10)
     assert Feasibility(0.05).tolerance_of(tracked).d_min == pytest.approx(3.9)
-    assert own_statistic(replace(tracked, noise=0.0)).tolist() == own
+    assert [each.tolist() for each in own_statistics(replace(tracked, noise=0.0))] == [own, own]
 
 
 def test_too_few_own_windows_for_the_rate_are_an_error() -> None:
@@ -198,8 +209,9 @@ def test_windows_are_taken_together_by_demonstration() -> None:
 def test_windows_that_are_not_settled_do_not_count_unless_there_are_no_others() -> None:
     shown = windows([1.0, 5.0, 2.0, 4.0, 3.0, np.inf], [1, 0, 1, 0, 2, 0], unsettled=(0, 4, 5))
     assert mean_by_demonstration(shown.distances, shown).tolist() == [4.5, 2.0, 3.0]
+    assert mean_by_demonstration(shown.distances, shown, unsettled=0.5).tolist() == [4.5, 2.0, 0.5]
     own = windows([0.1] * 50 + [9.0] * 50, list(range(100)), unsettled=tuple(range(50, 100)))
-    assert Feasibility(0.05).tolerance_of(Tracked(shown, own, 5, 0.0, 1.0)).d_min == 0.1
+    assert Feasibility(0.05).tolerance_of(Tracked(shown, own, own, 5, 0.0, 1.0)).d_min == 0.1
 
 
 # What it says

@@ -21,6 +21,7 @@ from imitable.simulators import Simulator
 from imitable.tracking import (
     FEWEST,
     FOLLOWED,
+    GROUPS,
     NOISY_FEWEST,
     OWN_WINDOWS,
     Tracked,
@@ -29,10 +30,12 @@ from imitable.tracking import (
     draw_windows,
     follow_windows,
     hides_state,
+    is_noise,
     join_windows,
     noise_level,
     noisy,
     own_windows,
+    restorable_rows,
     track,
 )
 
@@ -169,7 +172,7 @@ class Clipped(Cart):
 def test_windows_stay_inside_their_demonstrations_and_begin_anywhere(length: int) -> None:
     ragged = join([pushes(1, seed=steps, steps=steps) for steps in (1, 5, 8, 30, 31, 60)])
     demos = np.tile(np.arange(6), 400)
-    starts = draw_windows(ragged, demos, length, robot=CART, rng=np.random.default_rng(0))
+    starts = draw_windows(ragged, demos, length, restorable=restorable_rows(ragged, CART), rng=np.random.default_rng(0))
     for demo, steps in enumerate(ragged.lengths):
         mine = starts[demos == demo]
         assert mine.min() == 0
@@ -183,7 +186,9 @@ def test_windows_avoid_observations_that_do_not_determine_the_state() -> None:
     demos = np.tile(np.arange(20), 20)
     good_share = np.array([(~bad[start : start + 51]).mean() for start in given.starts])
     hits = {
-        name: bad[given.starts[demos] + draw_windows(given, demos, 10, robot=each, rng=np.random.default_rng(0))]
+        name: bad[
+            given.starts[demos] + draw_windows(given, demos, 10, restorable=restorable_rows(given, each), rng=np.random.default_rng(0))
+        ]
         for name, each in (("with", robot), ("without", CART))
     }
     often = good_share[demos] > 0.4
@@ -195,7 +200,7 @@ def test_windows_avoid_observations_that_do_not_determine_the_state() -> None:
 def test_where_nothing_can_be_restored_windows_still_begin_somewhere() -> None:
     slow = pushes(3, seed=0)
     fast = Demonstrations(slow.observations + np.array([0.0, 0.0, 10.0, 0.0]), slow.lengths)
-    starts = draw_windows(fast, np.arange(3), 10, robot=Clipped(), rng=np.random.default_rng(0))
+    starts = draw_windows(fast, np.arange(3), 10, restorable=restorable_rows(fast, Clipped()), rng=np.random.default_rng(0))
     assert ((starts >= 0) & (starts <= 50)).all()
 
 
@@ -322,8 +327,10 @@ def test_tracking_takes_few_windows_and_more_where_they_disagree() -> None:
     early = found.shown.start + found.length <= 30
     assert (found.shown.distances[early & (found.shown.demo >= 20)] < FOLLOWED).all()
     assert found.own.distances.max() < FOLLOWED
-    assert len(found.own) == 4 * OWN_WINDOWS
-    assert np.bincount(found.own.demo).max() == FEWEST
+    assert len(found.own) == OWN_WINDOWS + GROUPS * FEWEST
+    assert len(found.retraced) == GROUPS * FEWEST
+    assert found.retraced.distances.max() < FOLLOWED, "the robot can do what it did"
+    assert np.bincount(found.own.demo).max() == np.bincount(found.retraced.demo).max() == FEWEST
 
 
 @pytest.mark.parametrize("level", [0.2, 1.0])
@@ -403,3 +410,24 @@ def test_clean_demonstrations_of_a_robot_that_shows_angles_alone_have_no_noise()
     """No column of cosines and sines follows from the others by a straight line: what is unexplained is not noise."""
     for shown in (turntable.mixed(), turntable.demonstrations(turntable.COUNTER_CLOCKWISE, count=8)):
         assert turntable.assessed(shown, model=Solved()).noise < 0.02, "nor is what another body does"
+
+
+@pytest.mark.parametrize(("level", "expected"), [(0.0, False), (0.2, True)])
+def test_what_is_reached_exactly_is_not_noisy(level: float, expected: bool) -> None:
+    given = noisy(join([pushes(10, seed=0), pushes(30, seed=1, strengths=3.0)]), level, SCALE, np.random.default_rng(0))
+    inverse = Solved().restored({"scale": SCALE}, CART)
+    assert is_noise(0.2, given, CART, inverse, rng=np.random.default_rng(0)) == expected
+
+
+def test_a_clipped_velocity_is_no_hidden_state() -> None:
+    @dataclass(frozen=True)
+    class Saturating(Cart):
+        def observe(self, states: Array) -> Array:
+            return np.concatenate([states[:, :2], np.clip(states[:, 2:], -0.2, 0.2)], axis=1)
+
+        def restorable(self, observations: Array) -> Booleans:
+            return (np.abs(observations[:, 2:]) < 0.2).all(axis=1)
+
+    own = explored(Saturating())
+    assert (~Saturating().restorable(own.trajectories.observations)).mean() > 0.5
+    assert not hides_state(own, Saturating(), SCALE)

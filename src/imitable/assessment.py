@@ -24,9 +24,18 @@ from imitable.replay import Replay, replay
 from imitable.rollouts import Episodes, explore
 from imitable.scores import Feasibility, RectifiedOptimality, Score, product
 from imitable.simulators import Simulator
-from imitable.tracking import Tracked, Windows, hides_state, noise_level, own_windows, replay_windows, track
+from imitable.tracking import (
+    Tracked,
+    Windows,
+    hides_state,
+    is_noise,
+    noise_level,
+    own_windows,
+    replay_windows,
+    track,
+)
 
-ASSESS_VERSION = 2
+ASSESS_VERSION = 3
 """Raised when the numbers of exploration, inverse dynamics or replay change: what was kept before then no longer counts."""
 
 Keep = Callable[[str, Mapping[str, object], Callable[[], Arrays]], Arrays]
@@ -169,8 +178,9 @@ class Assessment:
     def tracked(self) -> Tracked:
         """Windows of the demonstrations, and of the robot's own trajectories, as the robot follows them."""
         part = self._part("windows", {}, self._track)
-        shown, own = (Windows(*(part[f"{kind} {each.name}"] for each in fields(Windows))) for kind in ("shown", "own"))
-        return Tracked(shown, own, int(part["length"]), float(part["noise"]), float(part["cost"]))
+        kinds = ("shown", "own", "retraced")
+        shown, own, retraced = (Windows(*(part[f"{kind} {each.name}"] for each in fields(Windows))) for kind in kinds)
+        return Tracked(shown, own, retraced, int(part["length"]), float(part["noise"]), float(part["cost"]))
 
     @cached_property
     def replay(self) -> Replay:
@@ -226,9 +236,13 @@ class Assessment:
         learned = {f"model {name}": array for name, array in fitted.arrays().items()}
         raw = step_scale(training)
         scale = floored_scale(raw)
+        noise, hidden = noise_level(training, self.demonstrations, scale), hides_state(training, self.robot, scale)
+        if noise > NEGLIGIBLE_NOISE and not hidden and hasattr(self.model, "coarse"):
+            inverse = self.model.coarse(0.0).restored(fitted.arrays(), self.robot)
+            noise *= is_noise(noise, self.demonstrations, self.robot, inverse, rng=deepcopy(self.streams[2]))
         facts = {
-            "noise": np.array(noise_level(training, self.demonstrations, scale)),
-            "hides state": np.array(hides_state(training, self.robot, scale)),
+            "noise": np.array(noise),
+            "hides state": np.array(hidden),
             "diverged": np.array(training.diverged + apart.diverged),
         }
         return {"step scale": raw, **facts, **learned}
@@ -242,7 +256,7 @@ class Assessment:
         settings = {"scale": scale, "noise": noise, "rng": rng, "progress": part_of(self.progress, 0.4, 1.0)}
         follow = replay_windows if self.hides_state else track
         tracked = follow(self.demonstrations, self.robot, inverse, self.own[0], **settings)  # type: ignore[arg-type]
-        kinds = {"shown": tracked.shown, "own": tracked.own}
+        kinds = {"shown": tracked.shown, "own": tracked.own, "retraced": tracked.retraced}
         arrays = {f"{kind} {each.name}": getattr(windows, each.name) for kind, windows in kinds.items() for each in fields(Windows)}
         facts = {"length": tracked.length, "noise": tracked.noise, "cost": tracked.steps_per_transition}
         return {**arrays, **{name: np.array(value) for name, value in facts.items()}}

@@ -5,7 +5,7 @@ underactuated robot loses even its own gait. A window is as long as the robot ca
 simulated steps allows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -30,6 +30,10 @@ FOLLOWABLE = 0.9
 FEWEST, NOISY_FEWEST = 3, 8
 """Windows of each demonstration at first; twice as many where they disagree. More with noise, which their mean evens out."""
 OWN_WINDOWS = 64
+GROUPS, NOISY_GROUPS = 32, 64
+"""Demonstrations whose windows the robot retraces, for the tolerance."""
+NOISE_TRANSITIONS, EXACT_SHARE = 256, 0.05
+"""Transitions solved for to see whether an estimated level of noise is noise, and the share that is then reached by chance."""
 MOVING = 0.1
 """Standard deviation of the change, in units of the scale, above which a column is one that the robot moves."""
 EXPLAINED = 0.1
@@ -67,17 +71,18 @@ def join_windows(parts: Sequence[Windows]) -> Windows:
     return Windows(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(Windows)))
 
 
-def draw_windows(demonstrations: Demonstrations, demos: Integers, length: int, *, robot: Simulator, rng: Generator) -> Integers:
-    """(N,) a random start of a window of this length in each of these demonstrations; 0 in shorter ones.
+def restorable_rows(trajectories: Demonstrations, robot: Simulator) -> Booleans:
+    """(row,) which observations determine the robot's state, which one with a clipped velocity does not."""
+    observations = trajectories.observations
+    return robot.restorable(observations) if hasattr(robot, "restorable") else np.ones(len(observations), dtype=bool)
 
-    It is, if possible, at an observation that determines the robot's state, which one with a clipped velocity does not.
-    """
+
+def draw_windows(demonstrations: Demonstrations, demos: Integers, length: int, *, restorable: Booleans, rng: Generator) -> Integers:
+    """(N,) a random start of a window of this length in each of these demonstrations, if possible at a restorable (row,) observation;
+    0 in shorter ones."""
     room = np.maximum(demonstrations.lengths[demos] - length, 0) + 1
     drawn = (rng.random((TRIES, len(demos))) * room).astype(np.int64)
-    if not hasattr(robot, "restorable"):
-        return np.asarray(drawn[0])
-    rows = demonstrations.starts[demos] + drawn
-    good = robot.restorable(demonstrations.observations[rows.ravel()]).reshape(rows.shape)
+    good = restorable[demonstrations.starts[demos] + drawn]
     return np.asarray(drawn[good.argmax(axis=0), np.arange(len(demos))])
 
 
@@ -94,9 +99,9 @@ def follow_windows(
     lost_beyond: float = FOLLOWED,
     progress: Progress = no_progress,
 ) -> tuple[Windows, int]:
-    """Restore the robot to the beginning of each window and let it chase what follows; and the simulated steps that this took."""
-    lengths = np.minimum(demonstrations.lengths[demos], length)
+    """Restore the robot to the beginning of each window and let it follow; and the simulated steps that this took."""
     rows = demonstrations.starts[demos] + starts
+    lengths = np.minimum(demonstrations.lengths[demos], length)
     count, width = len(demos), demonstrations.width
     states = robot.restore(demonstrations.observations[rows])
     guess, steps = np.zeros((count, len(robot.action_low))) + (robot.action_low + robot.action_high) / 2, 0
@@ -130,13 +135,19 @@ def follow_windows(
     return Windows(demos, starts, total / lengths, by_column.argmax(axis=1), limiting, growth, settled), steps
 
 
-def own_windows(robot: Simulator, states: Array, length: int, *, rng: Generator) -> Episodes:
-    """What the robot itself does from these states (N, state) under random actions, for `length` steps; terminations do not end it."""
-    act = random_actions(robot, len(states), rng=rng, longest_hold=length)
+def own_windows(
+    robot: Simulator, states: Array, length: int, *, rng: Generator | None = None, act: Callable[[int, Array], Array] | None = None
+) -> Episodes:
+    """What the robot itself does from these states (N, state), for `length` steps: under random actions, or under those that `act`
+    gives for a time and states. Terminations do not end it; what diverges is left out."""
+    if act is None:
+        assert rng is not None, "random actions need a generator"
+        draw = random_actions(robot, len(states), rng=rng, longest_hold=length)
+        act = lambda *_: draw()  # noqa: E731
     observations, actions = [robot.observe(states)], []
     broken = np.zeros(len(states), dtype=bool)
-    for _ in range(length):
-        actions.append(act())
+    for time in range(length):
+        actions.append(act(time, states))
         states, diverged = advance(robot, states, actions[-1])
         broken |= diverged
         observations.append(robot.observe(states))
@@ -148,8 +159,12 @@ def own_windows(robot: Simulator, states: Array, length: int, *, rng: Generator)
 
 def hides_state(own: Episodes, robot: Simulator, scale: Array) -> bool:
     """Whether steps depend on more than observations show: from restored states the robot's own actions do not lead where they led."""
-    rows, observations = own.trajectories.transition_rows, own.trajectories.observations
-    reached = robot.observe(robot.step(robot.restore(observations[rows]), own.actions))
+    observations, rows = own.trajectories.observations, own.trajectories.transition_rows
+    known = restorable_rows(own.trajectories, robot)[rows]
+    if not known.any():
+        return True
+    rows = rows[known]
+    reached = robot.observe(robot.step(robot.restore(observations[rows]), own.actions[known]))
     misses = np.sqrt(np.square((reached - observations[rows + 1]) / scale).mean(axis=1))
     return bool((misses > FOLLOWED).mean() > 0.25)
 
@@ -207,13 +222,31 @@ def conformal_quantile(values: Array, rate: float) -> float:
     return float(np.sort(values)[rank - 1]) if rank <= len(values) else np.inf
 
 
+def is_noise(level: float, demonstrations: Demonstrations, robot: Simulator, inverse_dynamics: InverseDynamics, *, rng: Generator) -> bool:
+    """Whether an estimated level can be noise: then no transition is reached much more exactly than that. Contacts, which a regression
+    does not explain, can be mistaken for noise.
+
+    A robot with as many actuators as columns reaches noisy observations too: nothing is known then.
+    """
+    if len(robot.action_low) >= demonstrations.width:
+        return True
+    rows = demonstrations.transition_rows
+    rows = rows[restorable_rows(demonstrations, robot)[rows]]
+    rows = rng.choice(rows, min(len(rows), NOISE_TRANSITIONS), replace=False)
+    found = inverse_dynamics(robot.restore(demonstrations.observations[rows]), demonstrations.observations[rows + 1])
+    return bool((found.miss < 0.1 * level).mean() < EXACT_SHARE)
+
+
 @dataclass(frozen=True, eq=False)
 class Tracked:
     """Windows of the demonstrations and of the robot's own trajectories, all followed alike."""
 
     shown: Windows
     own: Windows
-    """Numbered by groups of as many windows as a demonstration has at first."""
+    """Of random actions; numbered by groups of as many windows as a demonstration has at first."""
+    retraced: Windows
+    """Of what the robot did when it followed windows of demonstrations, followed once more; numbered by groups that come from one
+    demonstration. They resemble the demonstrations in states, contacts and saturated actuators, and the robot can do them."""
     length: int
     """Steps of a window."""
     noise: float
@@ -235,7 +268,7 @@ def track(
 ) -> Tracked:
     """Follow a few windows of every demonstration, and more where they disagree, beside windows of the robot's own."""
     choosing, drawing, perturbing = rng.spawn(3)
-    chase = {
+    settings = {
         "robot": robot,
         "inverse_dynamics": inverse_dynamics,
         "scale": scale,
@@ -243,42 +276,53 @@ def track(
         "lost_beyond": np.inf if noise else FOLLOWED,
     }
 
-    def follow(given: Demonstrations, demos: Integers, length: int, **more: Progress) -> tuple[Windows, int]:
-        return follow_windows(given, demos, draw_windows(given, demos, length, robot=robot, rng=drawing), length, **chase, **more)  # type: ignore[arg-type]
+    def follow(given: Demonstrations, demos: Integers, length: int, restorable: Booleans, **more: Progress) -> tuple[Windows, int]:
+        starts = draw_windows(given, demos, length, restorable=restorable, rng=drawing)
+        return follow_windows(given, demos, starts, length, **settings, **more)  # type: ignore[arg-type]
 
     observed = noisy(own.trajectories, noise, scale, perturbing)
+    restorable_own, restorable = (restorable_rows(each, robot) for each in (observed, demonstrations))
     lengths, fewest = (NOISY_LENGTHS, NOISY_FEWEST) if noise else (LENGTHS, FEWEST)
     length, cost, ours = 0, 0.0, None
     for longer in lengths:
         too_long = longer > min(demonstrations.lengths.max(), observed.lengths.max())
         if ours is not None and (too_long or fewest * longer * cost > (1 + 3 * bool(noise)) * STEPS_PER_DEMONSTRATION):
             break
-        windows, steps = follow(observed, np.arange(OWN_WINDOWS) % len(observed), longer)
-        if ours is not None and np.quantile(windows.distances, FOLLOWABLE) > 0.5 * HOPELESS + 2 * noise:
+        windows, steps = follow(observed, np.arange(OWN_WINDOWS) % len(observed), longer, restorable_own)
+        if ours is not None and np.quantile(windows.distances[windows.settled], FOLLOWABLE) > 0.5 * HOPELESS + 2 * noise:
             break
         length, cost, ours = longer, steps / (longer * len(windows)), windows
     assert ours is not None
     progress(0.1)
-    starts = robot.restore(
-        demonstrations.observations[choosing.choice(demonstrations.transition_rows, (3 + 3 * bool(noise)) * OWN_WINDOWS)]
-    )
-    task_like = noisy(own_windows(robot, starts, length, rng=choosing).trajectories, noise, scale, perturbing)
-    others, _ = follow(task_like, np.arange(len(task_like)), length)
-    mine = join_windows([ours, others])
-    groups = np.arange(len(mine)) // fewest
-    mine = replace(mine, demo=groups)
+
+    groups = NOISY_GROUPS if noise else GROUPS
+    demos = np.repeat(choosing.choice(len(demonstrations), groups, replace=len(demonstrations) < groups), fewest)
+    rows = demonstrations.starts[demos] + draw_windows(demonstrations, demos, length, restorable=restorable, rng=drawing)
+    last = (demonstrations.starts + demonstrations.lengths)[demos]
+    starts = robot.restore(demonstrations.observations[rows])
+
+    def retrace(time: int, states: Array) -> Array:
+        return inverse_dynamics(states, demonstrations.observations[np.minimum(rows + time + 1, last)]).actions
+
+    mine = []
+    for made in (own_windows(robot, starts, length, rng=choosing), own_windows(robot, starts, length, act=retrace)):
+        task_like = noisy(made.trajectories, noise, scale, perturbing)
+        mine.append(follow(task_like, np.arange(len(task_like)), length, restorable_rows(task_like, robot))[0])
+    ours, retraced = (replace(each, demo=np.arange(len(each)) // fewest) for each in (join_windows([ours, mine[0]]), mine[1]))
     progress(0.3)
 
     everyone = np.arange(len(demonstrations))
-    shown, _ = follow(demonstrations, np.tile(everyone, fewest), length, progress=lambda fraction: progress(0.3 + 0.5 * fraction))
-    near = conformal_quantile(mine.distances, 0.05)
+    shown, _ = follow(
+        demonstrations, np.tile(everyone, fewest), length, restorable, progress=lambda fraction: progress(0.3 + 0.5 * fraction)
+    )
+    near = max(conformal_quantile(each.distances[each.settled], 0.05) for each in (ours, retraced))
     followed = np.bincount(shown.demo, shown.distances <= max(near, FOLLOWED), len(demonstrations))
     unclear = np.flatnonzero((followed > 0) & (followed < fewest) & (demonstrations.lengths > length))
     if len(unclear) and not noise:
-        more, _ = follow(demonstrations, np.tile(unclear, fewest), length)
+        more, _ = follow(demonstrations, np.tile(unclear, fewest), length, restorable)
         shown = join_windows([shown, more])
     progress(1.0)
-    return Tracked(shown, mine, length, noise, cost)
+    return Tracked(shown, ours, retraced, length, noise, cost)
 
 
 def replay_windows(
@@ -319,4 +363,4 @@ def replay_windows(
 
     mine = cut(noisy(own.trajectories, noise, scale, rng))
     progress(0.2)
-    return Tracked(cut(demonstrations, progress=lambda fraction: progress(0.2 + 0.8 * fraction)), mine, length, noise, 1.0)
+    return Tracked(cut(demonstrations, progress=lambda fraction: progress(0.2 + 0.8 * fraction)), mine, mine, length, noise, 1.0)

@@ -174,7 +174,7 @@ class _Search:
         self.slow, self.searched, self.refined, self.stalls = np.zeros((4, count), dtype=np.int64)
         self.reference_miss = np.full(count, np.inf)  # the miss from which an improvement counts
         self.verdict = np.full(count, NOT_SETTLED)
-        self.patience = min(max(solver.patience, solver.candidates / actuators), solver.searches / 2)
+        self.least_stalls = min(solver.candidates / actuators, solver.searches / 2)
         self.open = np.ones(count, dtype=bool)
 
     def run(self) -> Recovered:
@@ -267,7 +267,8 @@ class _Search:
         self.stalls[rows] = np.where(improved, 0, self.stalls[rows] + 1)
         reached, spent = miss <= solver.tolerance, self.searched[rows] >= solver.searches
         # Of a robot's own transitions, those that take many searches are nearly there: what stays far off is out of reach sooner.
-        agreed = np.isfinite(miss) & (self.stalls[rows] * np.minimum(miss, 1.0) >= self.patience)
+        stalls = self.stalls[rows]
+        agreed = np.isfinite(miss) & (stalls * np.minimum(miss, 1.0) >= solver.patience) & (stalls >= self.least_stalls)
         self.close(rows[reached & (spent | (self.refined[rows] >= solver.refinements))], REACHED)
         self.close(rows[~reached & spent], NOT_SETTLED)
         self.close(rows[~reached & agreed], OUT_OF_REACH)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 FRAGMENTS = 0.1
 """Feasibility below this is none: the robot can follow no more than fragments."""
 
+UNSETTLED = 0.5
+"""Feasibility of a demonstration none of whose windows is settled: that says nothing about the robot."""
+
 
 @dataclass(frozen=True)
 class Tolerance:
@@ -47,7 +50,7 @@ class Feasibility:
         if assessment.tracked.noise:  # evened out by the mean over windows
             share = ramp_down(mean_by_demonstration(shown.distances, shown), tolerance)
         else:
-            share = mean_by_demonstration(ramp_down(shown.distances, tolerance), shown)
+            share = mean_by_demonstration(ramp_down(shown.distances, tolerance), shown, unsettled=UNSETTLED)
         return np.where(share < FRAGMENTS, 0.0, share)
 
     def table(self, assessment: Assessment) -> dict[str, Array]:
@@ -67,16 +70,15 @@ class Feasibility:
 
     def facts(self, assessment: Assessment) -> dict[str, Any]:
         tracked, tolerance = assessment.tracked, self.tolerance(assessment)
-        own = own_statistic(tracked)
-        calibration, held_out = own[::2], own[1::2]
-        threshold = max(FOLLOWED, conformal_quantile(calibration, self.false_reject_rate))
+        own = own_statistics(tracked)
+        threshold = max(FOLLOWED, *(conformal_quantile(each[::2], self.false_reject_rate) for each in own))
         return {
             "tolerance": [tolerance.d_min, tolerance.d_max],
             "own_distances": np.percentile(tracked.own.distances, [0, 50, 100]).tolist(),
             "window": tracked.length,
             "noise": tracked.noise,
             "false_reject_rate": self.false_reject_rate,
-            "realised_false_reject_rate": float((held_out > threshold).mean()),
+            "realised_false_reject_rate": float((own[-1][1::2] > threshold).mean()),
         }
 
     def tolerance(self, assessment: Assessment) -> Tolerance:
@@ -84,14 +86,13 @@ class Feasibility:
         return self.tolerance_of(assessment.tracked)
 
     def tolerance_of(self, tracked: Tracked) -> Tolerance:
-        own = own_statistic(tracked)
-        quantile, median = conformal_quantile(own, self.false_reject_rate), float(np.median(own))
-        if not np.isfinite(quantile):
-            raise ImitableError(
-                f"{len(own)} windows of the robot's own are too few for a false reject rate of {self.false_reject_rate:g}; raise it"
-            )
+        own = own_statistics(tracked)
+        quantiles = [conformal_quantile(each, self.false_reject_rate) for each in own]
+        if not np.isfinite(quantile := max(quantiles)):
+            few = f"{min(map(len, own))} windows of the robot's own are too few"
+            raise ImitableError(f"{few} for a false reject rate of {self.false_reject_rate:g}; raise it")
         d_min = max(FOLLOWED, quantile)
-        return Tolerance(d_min, d_min + max(FOLLOWED, quantile - median))
+        return Tolerance(d_min, d_min + max(FOLLOWED, quantile - float(np.median(own[int(np.argmax(quantiles))]))))
 
     def why_zero(self, assessment: Assessment) -> str:
         """Why no demonstration has any feasibility."""
@@ -103,17 +104,21 @@ class Feasibility:
         )
 
 
-def own_statistic(tracked: Tracked) -> Array:
-    """Distances of the robot's own windows; with noise, the means over as many as a demonstration has."""
-    own = tracked.own
-    return mean_by_demonstration(own.distances, own) if tracked.noise else own.distances[own.settled]
+def own_statistics(tracked: Tracked) -> tuple[Array, ...]:
+    """What demonstrations are compared with: distances of the robot's own windows, of random actions and retraced ones. With noise the
+    means over as many as a demonstration has, of retraced ones alone: how far noise takes a robot depends on what it is doing."""
+    own, retraced = tracked.own, tracked.retraced
+    if tracked.noise:
+        return (mean_by_demonstration(retraced.distances, retraced),)
+    return own.distances[own.settled], retraced.distances[retraced.settled]
 
 
-def mean_by_demonstration(values: Array, windows: Windows) -> Array:
-    """(demo,) mean over the windows of each that are settled; over all of them where fewer than half are."""
-    most = np.bincount(windows.demo, windows.settled) >= 0.5 * np.bincount(windows.demo)
-    counted = (windows.settled | ~most[windows.demo]).astype(float)
-    return np.bincount(windows.demo, np.where(counted > 0, values, 0.0)) / np.bincount(windows.demo, counted)
+def mean_by_demonstration(values: Array, windows: Windows, *, unsettled: float | None = None) -> Array:
+    """(demo,) mean over the windows of each that are settled; where none is, over all of them, or the given value."""
+    some = np.bincount(windows.demo, windows.settled) > 0
+    counted = (windows.settled | ~some[windows.demo]).astype(float)
+    means = np.bincount(windows.demo, np.where(counted > 0, values, 0.0)) / np.bincount(windows.demo, counted)
+    return means if unsettled is None else np.where(some, means, unsettled)
 
 
 def worst_window(shown: Windows) -> Integers:
