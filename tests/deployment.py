@@ -10,10 +10,11 @@ from imitable.paper.panda_deploy import envelope
 PERIOD = 0.05  # s
 
 
-def panda(*, obstacle: bool = True) -> Envelope:
-    """Of the Panda; without the obstacle it takes a tenth of the time."""
-    found = envelope(FER)
-    return found if obstacle else Envelope(**{**vars(found), "distance": lambda joints: np.ones(len(joints))})
+def panda(*, obstacle: bool = True, brakes: float = 1.0, tcp_speed: float = 0.1) -> Envelope:
+    """Of the Panda, with its accelerations so many times; without the obstacle it takes a tenth of the time."""
+    found = vars(envelope(FER))
+    changed = {"acceleration": brakes * found["acceleration"], "tcp_speed": tcp_speed}
+    return Envelope(**{**found, **changed} | ({} if obstacle else {"distance": lambda joints: np.ones(len(joints))}))
 
 
 def starts(count: int, rng: Generator) -> Array:
@@ -26,15 +27,17 @@ def starts(count: int, rng: Generator) -> Array:
     return found[:count]
 
 
-def drive(limits: Envelope, joints: Array, wanted: list[Array], *, renewed: list[Array] | None = None) -> dict[str, float]:
-    """How near to its limits arms come that carry out exactly what the guard passes; of everything: 0 or less is beyond.
+def drive(
+    limits: Envelope, joints: Array, wanted: list[Array], *, renewed: list[Array] | None = None, valid_periods: int = 3
+) -> dict[str, float]:
+    """How near to its limits arms come that carry out exactly what the guard passes; of everything: below 0 is beyond.
 
     `renewed`: (N,) of every tick, whether the new command arrives; where it does not, the arm goes on, and rests when it has expired.
     """
     previous, moving, age = np.zeros_like(joints), np.zeros_like(joints), np.zeros(len(joints))
     left = dict.fromkeys(("low", "high", "velocity", "acceleration", "speed", "workspace", "clearance"), np.inf)
     for tick, each in enumerate(wanted):
-        guarded = guard(limits, joints, previous, each, period=PERIOD, valid_for=3 * PERIOD)
+        guarded = guard(limits, joints, previous, each, period=PERIOD, valid_for=valid_periods * PERIOD)
         passed = guarded.velocities
         assert np.isfinite(passed).all()
         finite = np.isfinite(each).all(axis=1)
@@ -43,7 +46,7 @@ def drive(limits: Envelope, joints: Array, wanted: list[Array], *, renewed: list
         arrives = np.ones(len(joints), dtype=bool) if renewed is None else renewed[tick]
         left["acceleration"] = min(left["acceleration"], (limits.acceleration * PERIOD * (1 + 1e-9) - np.abs(passed - previous)).min())
         age = np.where(arrives, 0.0, age + PERIOD)
-        moving = np.where(arrives[:, None], passed, np.where((age < 3 * PERIOD - 1e-9)[:, None], moving, 0.0))
+        moving = np.where(arrives[:, None], passed, np.where((age < valid_periods * PERIOD - 1e-9)[:, None], moving, 0.0))
         previous = moving
         for share in (0.25, 0.5, 0.75, 1.0):
             now = joints + share * PERIOD * moving

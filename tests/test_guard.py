@@ -61,6 +61,14 @@ def test_commands_that_get_lost_and_expire_never_lead_across_a_limit(seed: int, 
     assert min(value for name, value in left.items() if name != "acceleration") >= 0, left
 
 
+@pytest.mark.parametrize(("brakes", "tcp_speed"), [(0.05, 1.0), (0.02, 0.2)])
+def test_weak_brakes_are_reckoned_with(brakes: float, tcp_speed: float) -> None:
+    rng = np.random.default_rng(0)
+    limits = panda(obstacle=False, brakes=brakes, tcp_speed=tcp_speed)
+    left = drive(limits, starts(100, rng), bang_bang_commands(100, TICKS, rng), valid_periods=1)
+    assert min(left.values()) >= 0, left
+
+
 def test_the_limits_would_be_crossed_without_it() -> None:
     rng = np.random.default_rng(0)
     joints, limits = starts(25, rng), panda(obstacle=False)

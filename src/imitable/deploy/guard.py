@@ -118,7 +118,6 @@ def guard(envelope: Envelope, joints: Array, previous: Array, wanted: Array, *, 
     if len(open_rows):  # nothing but braking is left; where not even that will do, the driver must stop harder than we brake
         violated[open_rows] = _violations(envelope, joints[open_rows], braking[open_rows], period, margins=0.0)
     violated[:, 0] = changed[:, 0] = ~given
-    passed[~known] = 0.0
     return Guarded(passed, changed, violated)
 
 
