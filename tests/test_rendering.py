@@ -15,7 +15,7 @@ import pytest
 import turntable
 from imitable import ImitableError, cli
 from imitable.networks import Mlp, Policy
-from imitable.paper import TASK_NAMES, gymnasium_id
+from imitable.paper import TASK_NAMES, gymnasium_id, panda_arm
 from imitable.robots import robot
 from imitable.simulators.rendering import DRAWN, Renderer, control_timestep, find_backend, render_episode
 from imitable.store.video import write_video
@@ -77,6 +77,19 @@ def test_the_goal_is_in_the_picture() -> None:
     for backend in (DRAWN, None):
         red = Renderer(body, backend=backend, **SIZE)(state).astype(int)
         assert ((red[:, :, 0] - red[:, :, 1]) > 80).any()
+
+
+@pytest.mark.parametrize("backend", [DRAWN, None])
+def test_a_simulator_may_bring_a_model_of_its_own(backend: str | None) -> None:
+    class Arm:
+        mjcf = panda_arm.mjcf()
+
+        def qpos(self, state: np.ndarray) -> np.ndarray:
+            return panda_arm.straight_down(state[None])[0][0]
+
+    renderer = Renderer(Arm(), backend=backend, **SIZE)  # type: ignore[arg-type]
+    assert difference(renderer(np.array([0.5, 0.0, 0.4])), renderer(np.array([0.5, 0.2, 0.1]))) > 0.01
+    renderer.close()
 
 
 def test_a_simulator_without_a_model_shows_its_observation() -> None:
