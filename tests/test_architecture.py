@@ -28,6 +28,7 @@ STAGES = [
     ("tracking",),
     ("scores",),
     ("assessment",),
+    ("conventions",),
     ("sampling",),
     ("trpo",),
     ("learners",),

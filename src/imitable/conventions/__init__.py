@@ -1,0 +1,50 @@
+"""What usually went wrong with demonstrations that are out of reach: units, orders, signs, frames and rates, each tried on a sample.
+
+Where positions and velocities contradict each other, the contradiction names the mistake. What leaves them in agreement is tried on the
+robot itself, and counts only if transitions become reachable. Nothing is applied: a finding carries its conversion.
+"""
+
+from imitable.arrays import Generator
+from imitable.conventions.base import Finding, Trial
+from imitable.conventions.joint_order import all_degrees, joint_order
+from imitable.conventions.kinematic import missing_velocities, orders, quaternion_order, rates, signs, velocity_frames
+from imitable.demonstrations import Demonstrations
+from imitable.inverse_dynamics.solved import SolvedInverseDynamics
+from imitable.rollouts import Episodes
+from imitable.simulators.joint_columns import joint_columns
+from imitable.simulators.mujoco import MujocoRobot
+
+__all__ = ["Finding", "diagnose"]
+
+LOOKS = (missing_velocities, quaternion_order, velocity_frames, rates, orders, signs, all_degrees, joint_order)
+"""In the order in which mistakes hide one another."""
+ENOUGH, GAIN = 0.5, 0.3
+"""Share of transitions that must be reachable after a conversion, and by how much more than before, where only the robot tells."""
+
+
+def diagnose(
+    demonstrations: Demonstrations, robot: MujocoRobot, inverse_dynamics: SolvedInverseDynamics, own: Episodes, *, rng: Generator
+) -> tuple[Finding, ...]:
+    """Findings in the order in which their conversions apply; none if most of a sample is reachable as it is.
+
+    `own` are trajectories of the robot itself: as reachable counts what is off by no more than most of their transitions.
+    """
+    columns = joint_columns(robot)
+    trial = Trial.of(robot, inverse_dynamics, own, seed=int(rng.integers(2**31)))
+    share, findings = trial.share(demonstrations), []
+    if share >= ENOUGH or not len(columns.positions):
+        return ()
+    names = robot.observation_names
+    for look in LOOKS:
+        options = list(look(demonstrations, columns, names, trial))
+        tried = [(trial.share(option.convert(demonstrations)), option) for option in options]
+        if not tried:
+            continue
+        after, best = max(tried, key=lambda each: each[0])
+        if best.proven or (after >= ENOUGH and after >= share + GAIN):
+            told = f"{best.text}: {after:.0%} of transitions are reachable after conversion, {share:.0%} before"
+            findings.append(Finding(best.name, told, share, after, best.convert))
+            demonstrations, share = best.convert(demonstrations), after
+            if share >= ENOUGH:
+                break
+    return tuple(findings)

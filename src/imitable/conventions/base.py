@@ -1,0 +1,116 @@
+"""What a finding is, the trial on the robot that proves it, and the conversions that findings are made of."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from imitable.arrays import Array, Integers
+from imitable.demonstrations import Demonstrations
+from imitable.inverse_dynamics.solved import Solved, SolvedInverseDynamics
+from imitable.rollouts import Episodes
+from imitable.simulators.mujoco import MujocoRobot
+from imitable.tracking import FOLLOWED
+
+Conversion = Callable[[Demonstrations], Demonstrations]
+Names = Sequence[str]
+DEGREES = 180 / np.pi
+SAMPLE = 48
+"""Transitions that a share is measured on."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What seems to be wrong with demonstrations, and how to put it right."""
+
+    name: str
+    """`missing velocities`, `quaternion order`, `velocity frame`, `frame rate`, `degrees`, `permuted joints` or `flipped joints`."""
+    sentence: str
+    share_before: float
+    """Of sampled transitions, how many the robot reaches as they are."""
+    share_after: float
+    """And converted."""
+    convert: Conversion
+
+
+@dataclass(frozen=True)
+class Option:
+    """A conversion to try; `proven` by positions and velocities alone, or else to be proven on the robot."""
+
+    name: str
+    text: str
+    convert: Conversion
+    proven: bool
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How much of a sample the robot reaches."""
+
+    robot: MujocoRobot
+    scale: Array
+    fine: Solved
+    quick: Solved
+    """Tried first: what it leaves far off is not searched any further."""
+    seed: int
+    limit: float = FOLLOWED
+    """A miss up to which a transition counts as reachable."""
+    far: float = np.inf
+    """A miss that the quick solver leaves of no own transition."""
+
+    @classmethod
+    def of(cls, robot: MujocoRobot, inverse_dynamics: SolvedInverseDynamics, own: Episodes, *, seed: int) -> "Trial":
+        fine = inverse_dynamics.solver.coarse(0.0)
+        trial = cls(robot, inverse_dynamics.scale, fine, replace(fine, tolerance=FOLLOWED, searches=2), seed)
+        before, after = trial.sample(own.trajectories, SAMPLE)
+        quick = trial.misses(before, after, trial.quick)
+        limit = np.quantile(trial.misses(before, after, fine), 0.9)
+        return replace(trial, limit=max(FOLLOWED, float(limit)), far=2 * max(FOLLOWED, float(quick[np.isfinite(quick)].max(initial=0.0))))
+
+    def rows(self, data: Demonstrations, count: int) -> Integers:
+        """(N,) of transitions between observations that determine the state, if there are such."""
+        rows = data.transition_rows
+        whole = self.robot.restorable(data.observations[rows]) & self.robot.restorable(data.observations[rows + 1])
+        rows = rows[whole] if whole.any() else rows
+        return np.sort(np.random.default_rng(self.seed).permutation(rows)[:count])
+
+    def sample(self, data: Demonstrations, count: int) -> tuple[Array, Array]:
+        """(N, observation) each: before and after a step."""
+        rows = self.rows(data, count)
+        return data.observations[rows], data.observations[rows + 1]
+
+    def misses(self, before: Array, after: Array, solver: Solved) -> Array:
+        """(N,) how far the robot stays from where transitions lead."""
+        return solver.solve(self.robot, self.robot.restore(before), after, scale=self.scale).miss
+
+    def share(self, data: Demonstrations) -> float:
+        """Of a sample, how many transitions the robot reaches."""
+        before, after = self.sample(data, SAMPLE)
+        near = self.misses(before, after, self.quick) <= self.far
+        return float((self.misses(before[near], after[near], self.fine) <= self.limit).sum() / len(near)) if near.any() else 0.0
+
+
+def with_observations(given: Demonstrations, observations: Array, lengths: Integers | None = None) -> Demonstrations:
+    """The same demonstrations, observed otherwise."""
+    lengths = given.lengths if lengths is None else lengths
+    return Demonstrations(observations, lengths, given.returns, given.sources, given.observation_names)
+
+
+def reordered(given: Demonstrations, columns: Integers, taken_from: Integers) -> Demonstrations:
+    """With other columns in the place of these."""
+    changed = given.observations.copy()
+    changed[:, columns] = given.observations[:, taken_from]
+    return with_observations(given, changed)
+
+
+def rescaled(given: Demonstrations, columns: Integers, factor: float) -> Demonstrations:
+    """With these columns multiplied by a factor."""
+    changed = given.observations.copy()
+    changed[:, columns] *= factor
+    return with_observations(given, changed)
+
+
+def listed(names: Sequence[str], most: int = 4) -> str:
+    """Some names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -1,0 +1,139 @@
+"""Mistakes that leave positions and velocities in agreement: all in degrees, joints in another order or of opposite sign.
+
+Only the robot tells: with the right order it reaches the transitions of a sample, and each joint that is put right brings it closer.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from imitable.arrays import Array, Integers
+from imitable.conventions.base import DEGREES, Names, Option, Trial, listed, rescaled, with_observations
+from imitable.demonstrations import Demonstrations
+from imitable.simulators.joint_columns import JointColumns
+
+SAMPLE = 12
+"""Transitions that orders and signs are searched with."""
+SWEEPS = 10
+IMPROVEMENT = 0.02
+"""Of the mean logarithm of the miss: less is none."""
+SLACK, BEYOND = 0.1, 0.1
+"""How far a joint may be beyond its range [rad or m], and for what share of the time."""
+
+Way = tuple[Integers, Array]
+"""(joint,) the column that each joint is taken from, and its sign."""
+
+
+def all_degrees(data: Demonstrations, columns: JointColumns, names: Names, trial: Trial) -> Iterator[Option]:
+    """Angles and angular velocities alike in degrees."""
+    for which in (columns.angular, columns.angular & (columns.branch >= 0)):
+        changed = np.concatenate([columns.positions[which], columns.velocities[which]])
+        if len(changed):
+            text = f"joints look like degrees ({listed([names[at] for at in columns.positions[which]])}, and their velocities)"
+            yield Option("degrees", text, lambda given, changed=changed: rescaled(given, changed, 1 / DEGREES), False)  # type: ignore[misc]
+        if (columns.branch >= 0).all() or (columns.branch[columns.angular] >= 0).all():
+            return
+
+
+def joint_order(data: Demonstrations, columns: JointColumns, names: Names, trial: Trial) -> Iterator[Option]:
+    """Joints in another order or of opposite sign: swaps and flips, as long as the robot comes closer."""
+    joints = np.flatnonzero(columns.branch >= 0)
+    count, both = len(joints), np.stack(trial.sample(data, SAMPLE))  # (2, sample, observation)
+    positions, velocities = columns.positions[joints], columns.velocities[joints]
+
+    def applied(given: Array, order: Integers, sign: Array) -> Array:
+        changed = given.copy()
+        changed[..., positions], changed[..., velocities] = given[..., positions[order]] * sign, given[..., velocities[order]] * sign
+        return changed
+
+    def distances(ways: Sequence[Way]) -> Array:
+        """(way,) mean logarithm of the miss."""
+        tried = np.stack([applied(both, *way) for way in ways], axis=1)  # (2, way, sample, observation)
+        before, after = tried.reshape(2, -1, tried.shape[-1])
+        miss = trial.misses(before, after, trial.quick).reshape(len(ways), -1)
+        return np.asarray(np.log10(np.clip(miss, 1e-2, 1e3)).mean(axis=1))
+
+    beyond = _beyond_range(data, columns, joints)
+    here = np.arange(count), np.ones(count)
+    if beyond[np.arange(count), np.arange(count), 0].max(initial=0.0) > 0.1:
+        here = _within_range(beyond)
+    now = distances([here])[0]
+    limbs = [np.flatnonzero(columns.branch[joints] == limb) for limb in np.unique(columns.branch[joints])]
+    for _ in range(SWEEPS):
+        if now <= np.log10(trial.limit):
+            break
+        ways = [way for way in _moves_from(here, limbs) if _allowed(beyond, way, here)]
+        if not ways:
+            break
+        gains = now - distances(ways)
+        best = int(gains.argmax())
+        if gains[best] < IMPROVEMENT:
+            break
+        together = _together(here, [ways[at] for at in np.argsort(-gains) if gains[at] > IMPROVEMENT])
+        all_at_once = distances([together])[0]
+        here, now = (together, all_at_once) if all_at_once < now - gains[best] else (ways[best], now - gains[best])
+    order, sign = here
+    swapped, flipped = np.flatnonzero(order != np.arange(count)), np.flatnonzero(sign < 0)
+    told = []
+    if len(swapped):
+        pairs = [f"{names[positions[order[at]]]} holds {names[positions[at]]}" for at in swapped]
+        told.append(f"joints look permuted ({listed(pairs)})")
+    if len(flipped):
+        told.append(f"joints look flipped in sign ({listed([names[positions[at]] for at in flipped])})")
+    if told:
+        name = "permuted joints" if len(swapped) else "flipped joints"
+        yield Option(name, " and ".join(told), lambda given: with_observations(given, applied(given.observations, order, sign)), False)
+
+
+def _moves_from(here: Way, limbs: Sequence[Integers]) -> Iterator[Way]:
+    """One joint flipped, two swapped, or two limbs of as many joints."""
+    order, sign = here
+    for at in range(len(order)):
+        flipped = sign.copy()
+        flipped[at] *= -1
+        yield order, flipped
+    pairs = [(np.array([one]), np.array([other])) for one, other in combinations(range(len(order)), 2)]
+    pairs += [(one, other) for one, other in combinations(limbs, 2) if len(one) == len(other) > 1]
+    for one, other in pairs:
+        swapped = order.copy()
+        swapped[one], swapped[other] = order[other], order[one]
+        yield swapped, sign
+
+
+def _together(here: Way, ways: Sequence[Way]) -> Way:
+    """Several moves at once, the first ones first; those that touch the same joints are left out."""
+    order, sign = here[0].copy(), here[1].copy()
+    free = np.ones(len(order), dtype=bool)
+    for other_order, other_sign in ways:
+        touched = (other_order != here[0]) | (other_sign != here[1])
+        if free[touched].all():
+            order[touched], sign[touched], free[touched] = other_order[touched], other_sign[touched], False
+    return order, sign
+
+
+def _beyond_range(data: Demonstrations, columns: JointColumns, joints: Integers) -> Array:
+    """(joint, column, sign) for what share of the time a joint would be beyond its range if it were in that column."""
+    seen = data.observations[:: max(1, len(data.observations) // 1000)][:, columns.positions[joints]]
+    signed = np.stack([seen, -seen], axis=2)[:, None]  # (row, 1, column, sign)
+    low, high = (each[joints][None, :, None, None] for each in (columns.low - SLACK, columns.high + SLACK))
+    return np.asarray(((signed < low) | (signed > high)).mean(axis=0))
+
+
+def _within_range(beyond: Array) -> Way:
+    """The order and the signs that leave joints in their ranges, as near to those given as may be."""
+    from scipy.optimize import linear_sum_assignment
+
+    cost = np.minimum(beyond[:, :, 0], beyond[:, :, 1] + 0.01) + 0.02 * (1 - np.eye(len(beyond)))
+    order = linear_sum_assignment(cost)[1]
+    at = np.arange(len(order)), order
+    return order, np.where(beyond[:, :, 1][at] + 0.01 < beyond[:, :, 0][at], -1.0, 1.0)
+
+
+def _allowed(beyond: Array, way: Way, here: Way) -> bool:
+    """Whether joints stay in their ranges, or at least where they are now."""
+
+    def out(order: Integers, sign: Array) -> Array:
+        return np.asarray(beyond[np.arange(len(order)), order, (sign < 0).astype(int)])
+
+    return bool((out(*way) <= np.maximum(out(*here).max(), BEYOND)).all())

@@ -1,0 +1,169 @@
+"""Conventions that went wrong are named, and nobody is accused who did nothing."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import mujoco
+import numpy as np
+import pytest
+
+from imitable import Demonstrations, Solved
+from imitable.assessment import Exploration
+from imitable.conventions import Finding, diagnose
+from imitable.conventions.kinematic import resampled, rotated, turns
+from imitable.inverse_dynamics.solved import SolvedInverseDynamics
+from imitable.rollouts import Episodes
+from imitable.simulators.joint_columns import JointColumns, joint_columns
+from imitable.simulators.mujoco import MujocoRobot, gymnasium_robot, model_robot
+from imitable.tracking import own_windows
+from legged import QUADRUPED
+
+Change = Callable[[np.ndarray, JointColumns], None]
+
+
+class Body:
+    """A robot with what diagnosing needs, made once."""
+
+    def __init__(self, robot: MujocoRobot) -> None:
+        self.robot, self.columns = robot, joint_columns(robot)
+        self.own: Episodes = Exploration(episodes=12, steps=50)(robot, rng=np.random.default_rng(0))[0]
+        self.inverse: SolvedInverseDynamics = Solved().fit(self.own, robot, rng=np.random.default_rng(0))
+
+    def motion(self, steps: int = 40, robot: MujocoRobot | None = None) -> Demonstrations:
+        rng, robot = np.random.default_rng(1), robot or self.robot
+        return own_windows(robot, robot.initial_states(8, rng), steps, rng=rng).trajectories
+
+    def findings(self, given: Demonstrations, change: Change | None = None) -> tuple[Finding, ...]:
+        seen = given.observations.copy()
+        if change:
+            change(seen, self.columns)
+        return diagnose(Demonstrations(seen, given.lengths), self.robot, self.inverse, self.own, rng=np.random.default_rng(0))
+
+
+@pytest.fixture(scope="module")
+def hopper() -> Body:
+    return Body(gymnasium_robot("Hopper-v5"))
+
+
+@pytest.fixture(scope="module")
+def quadruped(tmp_path_factory: pytest.TempPathFactory) -> Body:
+    (path := tmp_path_factory.mktemp("bodies") / "quadruped.xml").write_text(QUADRUPED)
+    return Body(model_robot(path))
+
+
+def in_degrees(seen: np.ndarray, columns: JointColumns) -> None:
+    seen[:, columns.positions[columns.angular]] *= 180 / np.pi
+
+
+def wholly_in_degrees(seen: np.ndarray, columns: JointColumns) -> None:
+    in_degrees(seen, columns)
+    seen[:, columns.velocities[columns.angular]] *= 180 / np.pi
+
+
+def without_velocities(seen: np.ndarray, columns: JointColumns) -> None:
+    seen[:, columns.velocities] = 0.0
+    for each in columns.rotations:
+        seen[:, each.angular_velocity] = 0.0
+
+
+def permuted(seen: np.ndarray, columns: JointColumns) -> None:
+    joints = np.flatnonzero(columns.branch >= 0)
+    for each in (columns.positions[joints], columns.velocities[joints]):
+        seen[:, each] = seen[:, np.roll(each, 2)]
+
+
+def positions_permuted(seen: np.ndarray, columns: JointColumns) -> None:
+    joints = columns.positions[columns.branch >= 0]
+    seen[:, joints] = seen[:, np.roll(joints, 1)]
+
+
+def flipped(seen: np.ndarray, columns: JointColumns) -> None:
+    for each in (columns.positions, columns.velocities):
+        seen[:, each[columns.branch >= 0][1]] *= -1
+
+
+def xyzw(seen: np.ndarray, columns: JointColumns) -> None:
+    (each,) = columns.rotations
+    seen[:, each.quaternion] = np.roll(seen[:, each.quaternion], -1, axis=1)
+
+
+def velocity_in_body_frame(seen: np.ndarray, columns: JointColumns) -> None:
+    (each,) = columns.rotations
+    for row in seen:
+        turned, back = np.zeros(3), row[each.quaternion] * [1, -1, -1, -1]
+        mujoco.mju_rotVecQuat(turned, row[each.velocity], back)
+        row[each.velocity] = turned
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "told"),
+    [
+        (in_degrees, "degrees", "thigh_joint, leg_joint, foot_joint look like degrees"),
+        (wholly_in_degrees, "degrees", "joints look like degrees"),
+        (without_velocities, "missing velocities", "velocities are missing"),
+        (permuted, "permuted joints", "thigh_joint holds leg_joint"),
+        (positions_permuted, "permuted joints", "positions and velocities are in different orders"),
+        (flipped, "flipped joints", "flipped in sign (leg_joint)"),
+    ],
+)
+def test_what_went_wrong_with_a_hopper_is_named(hopper: Body, change: Change, name: str, told: str) -> None:
+    found = hopper.findings(hopper.motion(), change)
+    assert [each.name for each in found] == [name]
+    assert told in found[0].sentence
+    exact = name != "missing velocities"  # differences are not
+    assert found[0].share_after > (0.9 if exact else 0.6)
+    assert found[0].share_before < 0.4
+    seen = hopper.motion().observations.copy()
+    change(seen, hopper.columns)
+    back = found[0].convert(Demonstrations(seen, hopper.motion().lengths)).observations
+    if exact:
+        np.testing.assert_allclose(back, hopper.motion().observations, atol=1e-12)
+
+
+@pytest.mark.parametrize(("change", "name"), [(xyzw, "quaternion order"), (velocity_in_body_frame, "velocity frame")])
+def test_what_went_wrong_with_a_floating_base_is_named(quadruped: Body, change: Change, name: str) -> None:
+    assert [each.name for each in quadruped.findings(quadruped.motion(), change)] == [name]
+
+
+def test_another_frame_rate_is_named_with_both(hopper: Body) -> None:
+    often = hopper.motion(80, replace(hopper.robot, physics=replace(hopper.robot.physics, frame_skip=2)))
+    (found,) = hopper.findings(often)
+    assert found.name == "frame rate"
+    assert "looks like 250 Hz, the robot's steps are at 125 Hz" in found.sentence
+    assert found.share_after > 0.7
+    assert (found.convert(often).lengths == 40).all()
+
+
+def test_nobody_is_accused_who_did_nothing(hopper: Body) -> None:
+    assert hopper.findings(hopper.motion()) == ()
+
+    def another(model: mujoco.MjModel) -> None:
+        model.actuator_gear *= 4
+        model.body_mass[1:] *= [0.3, 2.0, 0.5, 3.0]
+        model.opt.gravity[2] = -1.6
+
+    assert hopper.findings(hopper.motion(robot=hopper.robot.altered(another))) == ()
+
+
+def test_turns_and_rotations_are_those_of_mujoco() -> None:
+    rng = np.random.default_rng(0)
+    start, vectors = rng.standard_normal((5, 4)), rng.standard_normal((5, 3))
+    start /= np.linalg.norm(start, axis=1, keepdims=True)
+    after, turned = start.copy(), np.zeros((5, 3))
+    for row in range(5):
+        mujoco.mju_quatIntegrate(after[row], vectors[row], 0.5)
+        mujoco.mju_rotVecQuat(turned[row], vectors[row], start[row])
+    np.testing.assert_allclose(turns(start, after), 0.5 * vectors, atol=1e-12)
+    np.testing.assert_allclose(turns(start, -after), 0.5 * vectors, atol=1e-12, err_msg="a quaternion and its negative are one rotation")
+    np.testing.assert_allclose(rotated(start, vectors), turned, atol=1e-12)
+
+
+def test_resampling_follows_a_parabola(hopper: Body) -> None:
+    columns, factor = hopper.columns, 2.0
+    times = np.arange(5)[:, None] * factor * columns.timestep
+    seen = np.zeros((5, 11))
+    seen[:, columns.positions], seen[:, columns.velocities] = times**2, 2 * times
+    fine = resampled(Demonstrations(seen, [4]), columns, factor)
+    np.testing.assert_allclose(
+        fine.observations[:, columns.positions], (np.arange(9)[:, None] * columns.timestep) ** 2 + np.zeros(5), atol=1e-15
+    )
