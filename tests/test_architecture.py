@@ -16,7 +16,7 @@ STAGES = [
     ("arrays", "errors"),
     ("registry",),
     ("store.files",),
-    ("store.video",),
+    ("store.locks", "store.video"),
     ("demonstrations",),
     ("formats",),
     ("simulators",),
@@ -43,7 +43,7 @@ STAGES = [
 ]
 """Modules and folders in the order of the data; a module may import what stands above it, not what stands beside or below."""
 RANK = {name: rank for rank, names in enumerate(STAGES) for name in names}
-FREE = {"__init__", "__main__", "store"}
+FREE = {"__init__", "__main__", "_command", "store"}
 UPSTAIRS = {"paper", "robots", "cli", "__init__", "__main__"}
 """The upper floor and what opens the house to users: these alone may import the paper's experiments."""
 
@@ -121,7 +121,6 @@ def test_only_simulators_import_mujoco() -> None:
 
 FILE_CALLS = {"open", "safe_open", "read_bytes", "write_bytes", "read_text", "write_text", "load", "save", "savez", "savez_compressed"}
 MAY_TOUCH_FILES = {
-    "networks": "Policy.load: safetensors reads only the part of a file that is asked for",
     "paper.demonstrators": "a shipped policy is known by its file's hash",
     "paper.sweep": "the log of a run's process",
     "paper.tasks": "published.json, which ships with the package",
@@ -157,6 +156,14 @@ def test_touching_a_file_would_be_noticed(tmp_path: Path) -> None:
         assert file_calls(source), call
     source.write_text("Policy.load('x')\nrecord.open(config, overwrite=True)\npolicy.save(path)\n")
     assert not file_calls(source), "methods of our own that go by the store"
+
+
+def test_commands_print_lines_that_stay_lines() -> None:
+    for name, path in modules().items():
+        called = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+        if any(node.func.id == "print" for node in called):  # type: ignore[attr-defined]
+            needed = "imitable.report.terminal.print_line"
+            assert needed in imports(path), f"{name} prints names as they are: from imitable.report.terminal import print_line as print"
 
 
 # What importing loads

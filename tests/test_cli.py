@@ -433,6 +433,7 @@ def test_a_run_leaves_its_files(finished: Path) -> None:
         "policy.safetensors",
         "scores.parquet",
         "result.json",
+        "manifest.json",
     }
     curve = json.loads((finished / "curve.json").read_text())["checkpoints"]
     assert [point["steps"] for point in curve] == [10, 20]

@@ -181,3 +181,89 @@ def test_scores_do_not_depend_on_the_process(tmp_path: Path, monkeypatch: pytest
         assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "elsewhere" / name).read_bytes()
     caches = [{path.name for path in (tmp_path / name).iterdir()} for name in ("cache", "other cache")]
     assert caches[0] == caches[1], "the same parts have the same names wherever they were made"
+
+
+# Nothing ends in a traceback
+
+
+def test_a_full_disk_and_a_reader_who_has_enough_end_in_a_line() -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([sys.executable, "-m", "imitable", "methods"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (2, "error: the output: No space left on device\n")
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-m", "imitable", "methods"], stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("module", ["imitable._command", "numpy", "imitable.demonstrations", "imitable.cli", "torch.types"])
+def test_control_c_while_it_starts_ends_it_without_a_traceback(module: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "imitable", "collect", "driving/slow", "-o", str(tmp_path / "demos.npz")]
+    heed = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **heed) as running:
+        assert running.stderr is not None
+        for line in running.stderr:
+            if line.rsplit("|", 1)[-1].strip() == module:
+                break
+        running.send_signal(signal.SIGINT)
+        rest = [line for line in running.stderr if not line.startswith("import time:")]
+    assert running.returncode in (-signal.SIGINT, 130), rest
+    assert not rest or rest[0].startswith("interrupted;"), rest
+
+
+def test_names_are_shown_without_their_control_characters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("\x1b[31mred.npz", "two\nlines.npz", "\udcff.npz"):
+        code, out, err = call(["score", tmp_path / name, "--robot", "driving/slow", "-o", tmp_path], monkeypatch, capsys)
+        assert (code, out) == (2, "")
+        assert len(err.splitlines()) == 1
+        assert err.strip().isprintable()
+        assert name.encode("unicode_escape").decode() in err
+
+
+SWEEP = """
+import subprocess, sys
+from pathlib import Path
+import imitable.paper.sweep as sweep
+start = subprocess.Popen
+def popen(command, **options):
+    process = start([sys.executable, "-c", sys.argv[2]], **options)
+    print(process.pid, flush=True)
+    return process
+subprocess.Popen = popen
+sweep.sweep(sweep.cells(["driving/slow"], ["none", "ours"], [0], root=Path(sys.argv[1])), workers=2)
+"""
+RUN = "import time; from imitable.paper.sweep import end_with_parent; end_with_parent(); print('ready', flush=True); time.sleep(600)"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
+def test_the_runs_of_a_sweep_end_with_it_however_it_ends(tmp_path: Path, number: signal.Signals) -> None:
+    sweep = subprocess.Popen([sys.executable, "-c", SWEEP, str(tmp_path), RUN], stdout=subprocess.PIPE, text=True)
+    assert sweep.stdout is not None
+    runs = [int(sweep.stdout.readline()) for _ in range(2)]
+    patience = time.monotonic() + 60
+    logs = list(tmp_path.glob("driving-slow/*/seed-0/log.txt"))
+    while not all("ready" in log.read_text() for log in logs) and time.monotonic() < patience:
+        time.sleep(0.05)
+    assert len(logs) == 2
+    sweep.send_signal(number)
+    sweep.wait()
+    sweep.stdout.close()
+    while any(alive(run) for run in runs) and time.monotonic() < patience:
+        time.sleep(0.05)
+    assert not [run for run in runs if alive(run)]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in ("Z", "X")
+    except FileNotFoundError:
+        return False
+
+
+def test_a_run_whose_sweep_is_gone_does_not_begin() -> None:
+    gone = {**os.environ, "IMITABLE_PARENT": "1"}
+    done = subprocess.run([sys.executable, "-c", RUN], env=gone, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (143, "")

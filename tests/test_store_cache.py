@@ -111,7 +111,7 @@ def test_a_read_only_place_is_no_obstacle_and_its_entries_are_found(cache: Cache
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
 
-    for owner, function in ((os, "utime"), (Path, "write_bytes"), (Path, "unlink")):
+    for owner, function in ((os, "utime"), (Path, "replace"), (Path, "unlink")):
         monkeypatch.setattr(owner, function, refuse)
     cache("replay", RECIPE, make)
     assert make.made == 1

@@ -1,6 +1,8 @@
 """A run's folder: what is written, what is refused, and what is left alone."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from imitable.learners import Checkpoint
 from imitable.networks import Mlp, Policy
 from imitable.pipeline import Result
 from imitable.store.files import read_table
-from imitable.store.runs import FILES, RunFolder
+from imitable.store.runs import FILES, LISTED, RunFolder
 
 CONFIG: dict[str, Any] = {"task": "turntable", "seed": 0, "learner": {"updates": 5, "trpo": {"gamma": 0.9}}, "versions": {"learn": 1}}
 
@@ -67,7 +69,14 @@ def test_an_interrupted_run_has_a_snapshot_and_no_result(interrupted: RunFolder)
 
 
 def test_a_finished_run_has_a_result_and_no_snapshot(finished: RunFolder) -> None:
-    assert contents(finished).keys() == {"config.json", "scores.parquet", "curve.json", "policy.safetensors", "result.json"}
+    assert contents(finished).keys() == {
+        "config.json",
+        "scores.parquet",
+        "curve.json",
+        "policy.safetensors",
+        "manifest.json",
+        "result.json",
+    }
     assert finished.finished
     found = finished.result()
     assert found is not None
@@ -212,3 +221,123 @@ def test_a_configuration_survives_being_written(folder: RunFolder) -> None:
     folder.open(config, overwrite=False, resume=False)
     assert json.loads((folder.path / "config.json").read_text()) == config
     folder.check(config)
+
+
+# What changed since
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_a_finished_run_knows_what_changed(finished: RunFolder, name: str) -> None:
+    finished.verify()
+    whole = (finished.path / name).read_bytes()
+    for damaged in (whole[:-1] + b"x", whole[:-3], None):
+        (finished.path / name).unlink() if damaged is None else (finished.path / name).write_bytes(damaged)
+        if name == "result.json" and damaged is None:
+            assert finished.result() is None
+            continue
+        for read in (finished.verify, finished.result, finished.policy):
+            with pytest.raises(ImitableError, match=rf"has changed since its run finished: {name}; restore it, or give --overwrite"):
+                read()
+    (finished.path / name).write_bytes(whole)
+    finished.verify()
+
+
+def test_a_run_without_a_manifest_is_read_as_before(finished: RunFolder) -> None:
+    result = finished.result()
+    (finished.path / "manifest.json").unlink()
+    assert finished.result() == result
+    assert finished.policy().network.layer_sizes == (2, 1)
+
+
+@pytest.mark.parametrize("content", ["{}", "null", '{"sha256": {}}', '{"sha256": {"curve.json": ""}}'])
+def test_a_damaged_manifest_is_named(finished: RunFolder, content: str) -> None:
+    (finished.path / "manifest.json").write_text(content)
+    with pytest.raises(ImitableError, match=r"manifest\.json is damaged"):
+        finished.result()
+
+
+@pytest.mark.parametrize("place", [30, -1])
+def test_a_changed_policy_is_refused_before_the_run_is_finished_too(interrupted: RunFolder, place: int) -> None:
+    content = bytearray((interrupted.path / "policy.safetensors").read_bytes())
+    content[place] ^= 1
+    (interrupted.path / "policy.safetensors").write_bytes(content)
+    with pytest.raises(ImitableError, match=r"policy\.safetensors is not a policy saved by imitable"):
+        interrupted.policy()
+    with pytest.raises(ImitableError, match=r"policy\.safetensors is not a policy saved by imitable"):
+        interrupted.finish(result())
+    assert not interrupted.finished
+
+
+def test_a_run_does_not_go_on_with_a_changed_curve(interrupted: RunFolder) -> None:
+    interrupted.add(measurement(20))
+    path = interrupted.path / "curve.json"
+    whole = path.read_text()
+    assert interrupted.snapshot() == {"done": np.array(20)}
+    points = json.loads(whole)["checkpoints"]
+    path.write_text(json.dumps({"checkpoints": [*points, {"steps": 30, "mean_return": 1.0}]}))
+    assert interrupted.snapshot() == {"done": np.array(20)}, "a curve may be ahead of the snapshot"
+    for changed in (points[:1], points[1:], [points[0], {**points[1], "mean_return": 7.0}]):
+        path.write_text(json.dumps({"checkpoints": changed}))
+        with pytest.raises(ImitableError, match=r"curve\.json has changed since .*snapshot\.npz was written"):
+            interrupted.snapshot()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        *(
+            (name, content)
+            for name in ("config.json", "curve.json", "result.json")
+            for content in ("[]", "null", "3", '"text"', "", "[" * 9999)
+        ),
+        *(("curve.json", content) for content in ("{}", '{"checkpoints": 3}', '{"checkpoints": [3]}', '{"checkpoints": [{"steps": "1"}]}')),
+        *(
+            ("result.json", content)
+            for content in (
+                "{}",
+                '{"mean_return": null}',
+                '{"mean_return": true}',
+                '{"mean_return": 1, "returns": []}',
+                '{"mean_return": 1, "returns": [1, "2"]}',
+                '{"mean_return": 1, "diverged": []}',
+            )
+        ),
+    ],
+)
+def test_json_of_the_wrong_kind_is_damage(finished: RunFolder, name: str, content: str) -> None:
+    (finished.path / "manifest.json").unlink()
+    (finished.path / name).write_text(content)
+    read = {"config.json": finished.config, "curve.json": finished.curve, "result.json": finished.result}[name]
+    with pytest.raises(ImitableError, match=rf"(?s){name} is damaged .*--overwrite"):
+        read()
+
+
+def test_no_settings_are_not_the_same_settings(interrupted: RunFolder) -> None:
+    (interrupted.path / "config.json").write_text("{}")
+    with pytest.raises(ImitableError, match="was started with task None"):
+        interrupted.open(CONFIG, overwrite=False, resume=True)
+
+
+def test_the_snapshot_stays_until_the_result_is_written(interrupted: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("imitable.store.runs.write_together", fail)
+        with pytest.raises(KeyboardInterrupt):
+            interrupted.finish(result())
+    assert interrupted.snapshot() == {"done": np.array(10)}
+    interrupted.finish(result())
+    assert interrupted.snapshot() is None
+    interrupted.verify()
+
+
+def test_a_locked_run_is_swept_and_closed_to_others(interrupted: RunFolder) -> None:
+    dead = subprocess.Popen([sys.executable, "-S", "-E", "-c", ""])
+    dead.wait()
+    (interrupted.path / f".curve.json.{dead.pid}.partial").write_text("half")
+    with interrupted.lock():
+        assert not list(interrupted.path.glob(".*.partial"))
+        with pytest.raises(ImitableError, match="is in use by process"), interrupted.lock():
+            pass
+    assert ".lock" not in contents(interrupted)

@@ -9,6 +9,7 @@
 Importing it imports neither torch nor mujoco, and registers the Gymnasium environments.
 """
 
+from imitable import _command as _command
 from imitable.arrays import one_thread
 from imitable.assessment import Assessment, Exploration, assess
 from imitable.demonstrations import Demonstrations, join, mix

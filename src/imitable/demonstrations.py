@@ -57,19 +57,24 @@ class Demonstrations:
                 f"demonstration {short[0]} has length {self.lengths[short[0]]}; a demonstration needs at least one transition "
                 "(two observations): drop it"
             )
+        if (long := np.flatnonzero(self.lengths >= len(self.observations))).size:  # before they are added up: sums of such numbers wrap
+            raise ImitableError(
+                f"demonstration {long[0]} has length {self.lengths[long[0]]}, but there are {len(self.observations)} rows of observations"
+            )
         if (rows := int((self.lengths + 1).sum())) != len(self.observations):
             raise ImitableError(
                 f"lengths call for {rows} rows of observations (one more than transitions for each demonstration), "
                 f"but there are {len(self.observations)}"
             )
-        if (bad := np.argwhere(~np.isfinite(self.observations))).size:
-            row, column = bad[0]
-            names = self.observation_names or ()
+        finite = np.isfinite(self.observations)
+        if not finite.all():
+            bad, names = np.flatnonzero(~finite.all(axis=1)), self.observation_names or ()
+            row, column = bad[0], int(np.argmin(finite[bad[0]]))
             demo = int(np.searchsorted(self.starts, row, side="right")) - 1
             raise ImitableError(
                 f"demonstration {demo} has {self.observations[row, column]} in column "
                 f"{repr(names[column]) if column < len(names) else column} of observation {row - self.starts[demo]} "
-                f"({len(np.unique(bad[:, 0]))} such rows in all); repair or drop it"
+                f"({len(bad)} such rows in all); repair or drop it"
             )
         if (infinite := np.flatnonzero(np.isinf(self.returns))).size:
             raise ImitableError(f"demonstration {infinite[0]} has return {self.returns[infinite[0]]}; give NaN where it is not known")
@@ -209,7 +214,7 @@ def _protected(name: str, values: ArrayLike, kind: type) -> Array:
         raise ImitableError(f"{name} must be an array of numbers ({error})") from error
     if given.dtype == object or given.dtype.kind not in "fiub":
         raise ImitableError(f"{name} must hold numbers, got {given.dtype}")
-    if kind is np.int64 and given.dtype.kind == "f" and (odd := ~np.isfinite(given) | (given != np.round(given))).any():
+    if kind is np.int64 and given.dtype.kind == "f" and (odd := ~(np.abs(given) < 2**53) | (given != np.round(given))).any():
         raise ImitableError(f"{name} must hold whole numbers, got {given[odd][0]}")
     if given.dtype == kind and not given.flags.writeable and given.base is None:
         return given

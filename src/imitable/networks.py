@@ -8,15 +8,16 @@ Fisher matrix on a fifth of the samples (`benchmarks/speed.py`), and a policy ru
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
 from imitable.arrays import Array, Arrays, Float32, Generator, Snapshot
 from imitable.errors import ImitableError
-from imitable.store.files import write_atomically
+from imitable.store.files import read_bytes, write_atomically
 
 Activation = Literal["tanh", "relu"]
 
@@ -233,32 +234,56 @@ class Policy:
         return self.network.forward(self.parameters, inputs)[-1]
 
     def save(self, path: Path | str) -> None:
+        write_atomically(Path(path), self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """What is in a saved policy's file."""
         from safetensors.numpy import save
 
         arrays = {name: getattr(self, attribute) for name, attribute in POLICY_ARRAYS.items()}
         shape = {"widths": self.network.layer_sizes, "activation": self.network.activation}
-        write_atomically(Path(path), save(arrays, metadata={"imitable-policy": json.dumps(shape)}))
+        label = {"imitable-policy": json.dumps({**shape, "sha256": _digest(self.network, arrays)})}
+        content: bytes = save(arrays, metadata=label)
+        return content
 
     @classmethod
     def load(cls, path: Path | str) -> "Policy":
-        from safetensors import SafetensorError, safe_open
+        """A saved policy; one whose numbers are not those that were saved is refused, but version 0.1 did not write their hash."""
+        from safetensors.numpy import load
 
+        content = read_bytes(Path(path), limit=LARGEST_POLICY)
         try:
-            with safe_open(path, framework="numpy") as file:
-                shape = json.loads((file.metadata() or {})["imitable-policy"])
-                arrays = {attribute: file.get_tensor(name) for name, attribute in POLICY_ARRAYS.items()}
-            network = Mlp(tuple(shape["widths"]), shape["activation"])
+            if (header := int.from_bytes(content[:8], "little")) > LARGEST_HEADER:
+                raise ValueError(f"its header has {header} bytes")
+            label = json.loads(content[8 : 8 + header])["__metadata__"]
+            found = {name: array for name, array in load(content).items() if name in POLICY_ARRAYS}
+            shape = json.loads(label["imitable-policy"])
+            network = Mlp(tuple(map(int, shape["widths"])), shape["activation"])
+            if shape.get("sha256", digest := _digest(network, found)) != digest or shape.keys() - {"widths", "activation", "sha256"}:
+                raise ValueError("it has changed since it was saved")
+            arrays = {attribute: found[name] for name, attribute in POLICY_ARRAYS.items()}
             inputs, outputs = network.layer_sizes[0], network.layer_sizes[-1]
             wanted = {"parameters": network.size, "center": inputs, "scale": inputs, "low": outputs, "high": outputs}
             wrong = [name for name, size in wanted.items() if arrays[name].shape != (size,)]
             wrong += ["log_std"] if arrays["log_std"].shape not in ((0,), (outputs,)) else []
-        except (SafetensorError, KeyError, TypeError, ValueError, OSError) as error:
+            wrong += [name for name, array in arrays.items() if array.dtype != np.float32]
+            if wrong or min(network.layer_sizes) < 1 or network.activation not in get_args(Activation):
+                raise ValueError(f"{' and '.join(wrong)} do not fit layers {network.layer_sizes} of {network.activation}")
+        except Exception as error:  # parsers of foreign bytes raise whatever they like
             raise ImitableError(f"{path} is not a policy saved by imitable ({error})") from error
-        if wrong:
-            raise ImitableError(f"{path} is not a policy saved by imitable ({' and '.join(wrong)} do not fit layers {network.layer_sizes})")
         return cls(network, **arrays)
 
 
+def _digest(network: Mlp, arrays: Arrays) -> str:
+    """A hash of all that a policy's file says."""
+    seen = sha256(repr(network).encode())
+    for name in sorted(arrays):
+        seen.update(f"{name} {arrays[name].dtype.str} {arrays[name].shape} ".encode() + arrays[name].tobytes())
+    return seen.hexdigest()
+
+
+LARGEST_POLICY, LARGEST_HEADER = 100_000_000, 100_000
+"""Bytes of a policy's file, and of its header."""
 POLICY_ARRAYS = {name: name for name in ("parameters", "scale", "low", "high")} | {"centre": "center", "log_spread": "log_std"}
 """Names in a policy's file, which stay as they were first written, to attributes."""
 

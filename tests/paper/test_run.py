@@ -242,21 +242,19 @@ def test_an_interrupted_run_resumes_to_the_same_curve(
 def test_a_run_interrupted_between_two_writes_resumes_to_the_same_curve(
     experiment: Experiment, demonstrations: Demonstrations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import imitable.store.files
-
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     go = partial(run_in_folder, experiment, seed=0, demonstrations=demonstrations)
     go(whole)
-    write, writes = imitable.store.files.write_atomically, []
+    replace, replaced = Path.replace, []
 
-    def stumble(path: Path, content: bytes) -> None:
-        writes.append(path.name)
-        if writes.count("snapshot.npz") == 2:
+    def stumble(partial: Path, path: Path) -> Path:
+        replaced.append(path.name)
+        if replaced.count("snapshot.npz") == 2:
             raise KeyboardInterrupt
-        write(path, content)
+        return replace(partial, path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(imitable.store.files, "write_atomically", stumble)
+        patch.setattr(Path, "replace", stumble)
         with pytest.raises(KeyboardInterrupt):
             go(cut)
     assert len(RunFolder(cut).curve()) == 2, "the curve should be ahead of the snapshot"

@@ -1,16 +1,20 @@
 """The command line: one program, a command for every stage. Importing it imports neither torch nor mujoco nor matplotlib."""
 
 import ctypes
+import os
 import signal
 import sys
 import warnings
 from contextlib import suppress
 from importlib.metadata import version
+from io import TextIOWrapper
 
 import tyro
 
 from imitable.cli import cache, check, deploy, evaluate, paper, render, score
 from imitable.errors import ImitableError
+from imitable.paper.sweep import end_with_parent
+from imitable.report.terminal import print_line
 
 COMMANDS = (
     check.check,
@@ -35,21 +39,59 @@ for command in COMMANDS:
 
 
 def main() -> None:
-    """Run a command; a user's mistake ends in one line, not in a traceback."""
+    """Run a command; a user's mistake, an interruption or a full disk ends in one line, not in a traceback."""
+    end_with_parent()
     _keep_freed_memory()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that a sweep that is told to stop stops its runs
-    warnings.showwarning = lambda message, *_: print(f"note: {message}", file=sys.stderr)
-    if sys.argv[1:] == ["--version"]:
-        print(f"imitable {version('imitable')}")
-        return
+    for number in (signal.SIGTERM, signal.SIGHUP):  # so that a sweep that is told to stop stops its runs
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
+    interrupting = signal.getsignal(signal.SIGINT)
+    if interrupting == signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    warnings.showwarning = lambda message, *_: print_line(f"note: {message}", file=sys.stderr)
+    code = _run()
+    signal.signal(signal.SIGINT, interrupting)  # from here on nothing is left to save
+    if code:
+        sys.exit(code)
+
+
+def _run() -> int:
+    """The exit code."""
     try:
-        app.cli(prog="imitable", description="Which of these demonstrations can my robot imitate, and are they worth imitating?")
+        try:
+            if sys.argv[1:] == ["--version"]:
+                print_line(f"imitable {version('imitable')}")
+            else:
+                app.cli(prog="imitable", description="Which of these demonstrations can my robot imitate, and are they worth imitating?")
+        finally:
+            sys.stdout.flush()
+        return 0
     except ImitableError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+        return _end(2, f"error: {error}")
+    except BrokenPipeError:  # whoever read the output has enough of it
+        return _end(128 + signal.SIGPIPE)
+    except OSError as error:
+        return _end(2, f"error: {error.filename or 'the output'}: {error.strerror or error}")
+    except MemoryError:
+        return _end(2, "error: there is not enough memory for this")
     except KeyboardInterrupt:
-        print("interrupted; `imitable run` goes on with --resume, sweep and expert when given again", file=sys.stderr)
-        sys.exit(130)
+        return _end(130, "interrupted; `imitable run` goes on with --resume, sweep and expert when given again")
+
+
+def _end(code: int, message: str = "") -> int:
+    """Say a last word where that is possible, and drop what could not be written."""
+    with suppress(OSError):
+        if message:
+            print_line(message, file=sys.stderr)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
 
 
 def _keep_freed_memory() -> None:

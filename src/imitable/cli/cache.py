@@ -4,7 +4,7 @@ from typing import Annotated
 
 from tyro.conf import arg
 
-from imitable.report.terminal import print_table
+from imitable.report.terminal import print_line as print, print_table
 from imitable.store.cache import age, default_cache
 
 

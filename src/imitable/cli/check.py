@@ -14,6 +14,7 @@ from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
 from imitable.formats import read
 from imitable.pipeline import action_names
+from imitable.report.terminal import print_line as print
 from imitable.robots import robot as find_robot
 from imitable.simulators import Simulator
 

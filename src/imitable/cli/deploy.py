@@ -14,6 +14,7 @@ from imitable.deploy.loop import WallClock, deploy as run_on_arm
 from imitable.errors import ImitableError
 from imitable.paper.panda_arm import ARMS
 from imitable.paper.panda_deploy import carrying, envelope
+from imitable.report.terminal import print_line as print
 from imitable.store.files import check_writable, json_lines
 
 

@@ -9,19 +9,19 @@ from imitable.arrays import one_thread
 from imitable.cli.options import Seed
 from imitable.errors import ImitableError
 from imitable.evaluation import evaluate as evaluate_policy
-from imitable.networks import Policy
 from imitable.paper.tasks import find_task
 from imitable.pipeline import Streams
-from imitable.report.terminal import print_divergence
+from imitable.report.terminal import print_divergence, print_line as print
 from imitable.store.runs import POLICY, RunFolder
 
 
 def evaluate(folder: Positional[Annotated[Path, arg(help="a run's folder")]], *, episodes: int = 100, seed: Seed = 1_000_000) -> None:
     """Evaluate a run's policy again, on other starts."""
-    config = RunFolder(folder).config()
+    run = RunFolder(folder)
+    config = run.config()
     if config is None or not (folder / POLICY).exists():
         raise ImitableError(f"{folder} has no policy; make one with `imitable run ... -o {folder}`")
-    policy = Policy.load(folder / POLICY)
+    policy = run.policy()
     with one_thread():
         measured = evaluate_policy(policy, find_task(config["task"]).robot, episodes=episodes, rng=Streams(seed).evaluating())
     returns = measured.returns

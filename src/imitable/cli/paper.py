@@ -18,7 +18,7 @@ from imitable.paper.methods import METHODS, find_method
 from imitable.paper.run import Experiment, collected, run_in_folder
 from imitable.paper.sweep import Cell, cells, parse_seeds, summarize, sweep as sweep_cells
 from imitable.paper.tasks import find_task
-from imitable.report.terminal import print_divergence, print_table, progress_bar
+from imitable.report.terminal import print_divergence, print_line as print, print_table, progress_bar
 from imitable.store.cache import default_cache
 from imitable.store.files import check_writable
 from imitable.store.runs import RunFolder
@@ -168,4 +168,6 @@ def demo(*, output: Output = Path("demo"), seed: Seed = 0) -> None:
     """Learn to drive from good, bad and impossible demonstrations: trusting all of them, and trusting the right ones."""
     found = run_demo(output, seed=seed, progress_bar=progress_bar)
     print_table(found.header, list(found.rows))
-    print(f"\nwhat was rejected and why: {found.rejected}\nhow both policies drive:    {found.paths}")
+    print()
+    print(f"what was rejected and why: {found.rejected}")
+    print(f"how both policies drive:    {found.paths}")

@@ -9,7 +9,7 @@ from imitable.arrays import Array, Generator
 from imitable.errors import ImitableError
 from imitable.networks import Policy
 from imitable.registry import find
-from imitable.store.runs import POLICY
+from imitable.store.runs import POLICY, RunFolder
 
 RANDOM = "random"
 
@@ -31,7 +31,7 @@ def find_policy(name: str, *, example: Array, low: Array, high: Array, rng: Gene
     file = path / POLICY if path.is_dir() else path
     if not file.exists():
         raise ImitableError(f"{name} has no policy; give a run's folder, a .safetensors file, module:object or {RANDOM}")
-    policy = Policy.load(file)
+    policy = RunFolder(path).policy() if path.is_dir() else Policy.load(path)
     widths = policy.network.layer_sizes
     if (widths[0], widths[-1]) != (observations, actions):
         raise ImitableError(

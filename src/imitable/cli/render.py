@@ -11,6 +11,7 @@ from imitable.cli.options import Overwrite, Seed
 from imitable.cli.policies import RANDOM, find_policy
 from imitable.errors import ImitableError
 from imitable.pipeline import Streams
+from imitable.report.terminal import print_line as print
 from imitable.robots import robot as find_robot
 from imitable.store.video import check_video, write_video
 

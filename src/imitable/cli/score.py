@@ -22,7 +22,7 @@ from imitable.pipeline import Streams, score_table
 from imitable.registry import find
 from imitable.report.figures import draw_scores
 from imitable.report.steps import steps_table
-from imitable.report.terminal import print_causes, print_divergence, print_facts, print_scores, progress_bar
+from imitable.report.terminal import print_causes, print_divergence, print_facts, print_line as print, print_scores, progress_bar
 from imitable.robots import robot as find_robot
 from imitable.scores import Score, Tolerance
 from imitable.store.cache import default_cache

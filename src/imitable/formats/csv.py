@@ -15,8 +15,9 @@ import numpy as np
 from imitable.arrays import Array, Integers
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
-from imitable.store.files import write_atomically
+from imitable.store.files import read_bytes, reading, write_atomically
 
+LARGEST = 4_000_000_000  # bytes
 NUMBERS = ("demonstration", "episode")
 NOT_READ = ("step", "timestep", "time", "timestamp")
 LABELS = (*NUMBERS, "return", "reward", "source")
@@ -54,18 +55,12 @@ def _columns(path: Path) -> tuple[dict[str, Any], bool]:
     import pyarrow
     import pyarrow.csv
 
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise ImitableError(f"{path} does not exist") from None
-    except OSError as error:
-        raise ImitableError(f"cannot read {path}: {error.strerror}") from error
+    content = read_bytes(path, limit=LARGEST)
     first = content.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].decode(errors="replace")
     named = not all(_is_number(cell) for cell in first.split(","))
-    try:
-        table = pyarrow.csv.read_csv(BytesIO(content), pyarrow.csv.ReadOptions(autogenerate_column_names=not named))
-    except pyarrow.ArrowInvalid as error:
-        raise ImitableError(f"cannot read {path} as comma-separated text: {error}") from error
+    with reading(path):
+        options = pyarrow.csv.ReadOptions(autogenerate_column_names=not named, use_threads=False)
+        table = pyarrow.csv.read_csv(BytesIO(content), options)
     names = [name.strip() for name in table.column_names]
     if len(set(names)) < len(names) or "" in names:
         twice = next(name for name in names if name == "" or names.count(name) > 1)

@@ -9,7 +9,7 @@ import numpy as np
 from imitable.arrays import Arrays
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
-from imitable.store.files import UNREADABLE, read_arrays, write_atomically
+from imitable.store.files import UnreadableError, read_arrays, write_atomically
 
 EXPECTED = "expected a .npz with arrays states, lengths and optionally returns, sources and observation_names"
 
@@ -23,12 +23,14 @@ def write(demonstrations: Demonstrations, path: Path | str, *, compressed: bool 
 
 def read(path: Path | str) -> Demonstrations:
     """Read such a file; errors name it."""
+    if not Path(path).exists():
+        raise ImitableError(f"{path} does not exist")
     try:
         arrays = read_arrays(Path(path))
-    except FileNotFoundError:
-        raise ImitableError(f"{path} does not exist") from None
-    except UNREADABLE as error:
-        raise ImitableError(f"cannot read demonstrations from {path}: {error}; {EXPECTED}, none of them pickled") from error
+    except UnreadableError as error:
+        raise ImitableError(f"{error}; {EXPECTED}, none of them pickled") from error
+    for array in arrays.values():
+        array.flags.writeable = False  # so that they need not be copied
     try:
         return from_arrays(arrays)
     except ImitableError as error:
@@ -61,4 +63,12 @@ def _labels(name: str, labels: np.ndarray[Any, Any] | None) -> tuple[str, ...] |
         return None
     if labels.ndim != 1:
         raise ImitableError(f"{name} has shape {labels.shape}; it needs a flat list of names")
-    return tuple(str(label) for label in (np.char.decode(labels) if labels.dtype.kind == "S" else labels))
+    if labels.dtype.kind == "S":
+        try:
+            labels = np.char.decode(labels, "utf-8")
+        except UnicodeError as error:
+            raise ImitableError(f"{name} are no text in UTF-8 ({error})") from error
+    try:
+        return tuple(str(label) for label in labels)
+    except ValueError as error:  # numbers that are no characters
+        raise ImitableError(f"{name} are no text ({error})") from error

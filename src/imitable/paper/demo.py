@@ -8,7 +8,6 @@ from typing import Any
 
 from imitable.arrays import Progress, one_thread
 from imitable.demonstrations import Demonstrations
-from imitable.networks import Policy
 from imitable.paper.demonstrators import SOURCES
 from imitable.paper.driving_figure import OUTCOMES, REACHED, draw_paths, driving_outcomes
 from imitable.paper.methods import find_method
@@ -20,7 +19,7 @@ from imitable.rollouts import run_episodes
 from imitable.scores import Tolerance
 from imitable.store.cache import default_cache
 from imitable.store.files import read_table
-from imitable.store.runs import POLICY, SCORES
+from imitable.store.runs import SCORES, RunFolder
 
 TASK, METHODS = "driving/slow", ("none", "ours")
 
@@ -59,7 +58,7 @@ def run_demo(folder: Path, *, seed: int, progress_bar: ProgressBar) -> Demo:
 
 def measured_drives(task: Task, folder: Path, *, seed: int) -> Demonstrations:
     """The episodes on which a finished run was measured, once more."""
-    policy = Policy.load(folder / POLICY)
+    policy = RunFolder(folder).policy()
     with one_thread():
         return run_episodes(task.robot, policy, count=100, rng=Streams(seed).evaluating()).trajectories
 

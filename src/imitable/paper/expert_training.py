@@ -16,7 +16,7 @@ from imitable.evaluation import evaluate
 from imitable.networks import Policy
 from imitable.rollouts import Reward
 from imitable.simulators import Simulator, reward_of
-from imitable.store.files import UNREADABLE, read_arrays, write_arrays, write_json
+from imitable.store.files import UnreadableError, read_arrays, write_arrays, write_json
 from imitable.trpo import TrainingState, Trpo, train
 
 
@@ -62,9 +62,9 @@ def train_expert(simulator: Simulator, training: ExpertTraining, *, seed: int, n
     fingerprint = np.frombuffer(sha256(repr((simulator, training, seed)).encode()).digest(), dtype=np.uint8)
     try:
         saved = read_arrays(notes) if notes.exists() else None
-    except UNREADABLE as error:
+    except UnreadableError as error:
         raise ImitableError(f"{notes} is damaged ({error}); delete it to train anew") from error
-    if saved is not None and not np.array_equal(saved["fingerprint"], fingerprint):
+    if saved is not None and not np.array_equal(saved.get("fingerprint", ()), fingerprint):
         raise ImitableError(f"{notes} was begun with other settings; delete it to train anew")
     first, curve = (0, np.empty((0, 2))) if saved is None else (int(saved["round"]), saved["curve"])
 

@@ -122,11 +122,12 @@ def run_in_folder(
         check_columns(demonstrations, experiment.task.robot)
     record = RunFolder(folder)
     config = experiment.config(seed=seed, demonstrations=demonstrations, composition=composition)
-    record.open(config, overwrite=overwrite, resume=resume)
-    if (finished := record.result()) is not None:
-        return finished
-    result = experiment.run(seed=seed, demonstrations=demonstrations, composition=composition, keep=keep, record=record, progress=progress)
-    return record.finish(result)
+    with record.lock():
+        record.open(config, overwrite=overwrite, resume=resume)
+        if (finished := record.result()) is not None:
+            return finished
+        given = {"demonstrations": demonstrations, "composition": composition}
+        return record.finish(experiment.run(seed=seed, **given, keep=keep, record=record, progress=progress))  # type: ignore[arg-type]
 
 
 @one_thread()

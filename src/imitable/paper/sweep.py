@@ -1,11 +1,14 @@
 """The grid: every task with every method and seed, each cell one `imitable run` in its own folder and process."""
 
+import ctypes
 import itertools
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +17,13 @@ import numpy as np
 from imitable.arrays import Array, Generator, Progress, no_progress
 from imitable.errors import ImitableError
 from imitable.store.files import check_writable
+from imitable.store.locks import holder_of, is_locked
 from imitable.store.runs import SCORES, RunFolder
 
 LOG = "log.txt"
+PARENT = "IMITABLE_PARENT"
+"""Environment variable: the process of the sweep that started a run."""
+PATIENCE = 10.0  # s
 SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "IMITABLE_THREADS": "1"}
 
 
@@ -68,9 +75,8 @@ def sweep(
     for cell in grid:
         try:
             check(cell)
-            if not RunFolder(cell.folder).finished:
+            if RunFolder(cell.folder).result() is None:
                 waiting.append(cell)
-                continue
         except ImitableError as error:
             failures.append(Failure(cell, str(error)))
     try:
@@ -89,11 +95,30 @@ def sweep(
                         failures.append(Failure(cell, _last_line(cell, process.returncode)))
             time.sleep(0.2)
     finally:
-        for process in running.values():
-            process.terminate()
-        for process in running.values():
-            process.wait()
+        _stop(list(running.values()))
     return failures
+
+
+def _stop(processes: "Sequence[subprocess.Popen[bytes]]") -> None:
+    """Tell them to stop, wait for them, and end those that do not hear."""
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        try:
+            process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def end_with_parent() -> None:
+    """In a run that a sweep started: be ended when the sweep's process ends, however it ends. Files are whole at any time."""
+    if (parent := os.environ.pop(PARENT, None)) is None:
+        return
+    with suppress(OSError, AttributeError):  # only on Linux
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if str(os.getppid()) != parent:  # it has ended already
+        sys.exit(143)
 
 
 def _next(waiting: Sequence[Cell], running: Collection[Cell]) -> int:
@@ -107,18 +132,22 @@ def _start(cell: Cell, options: Sequence[str]) -> "subprocess.Popen[bytes]":
     cell.folder.mkdir(parents=True, exist_ok=True)
     resuming = ["--resume"] if RunFolder(cell.folder).config() is not None else []
     command = [sys.executable, "-m", "imitable", "run", cell.task, "--method", cell.method, "--seed", str(cell.seed)]
+    if is_locked(cell.folder):
+        raise ImitableError(f"{cell.folder} is in use by {holder_of(cell.folder)}; wait for it, or stop it")
     with (cell.folder / LOG).open("wb") as log:
         return subprocess.Popen(
             [*command, "-o", str(cell.folder), *resuming, *options],
             stdout=log,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
-            env={**os.environ, **SINGLE_THREADED},
+            env={**os.environ, **SINGLE_THREADED, PARENT: str(os.getpid())},
         )
 
 
 def _last_line(cell: Cell, code: int) -> str:
-    lines = (cell.folder / LOG).read_text(errors="replace").strip().splitlines()
+    with (cell.folder / LOG).open("rb") as log:
+        log.seek(max(0, log.seek(0, os.SEEK_END) - 10_000))
+        lines = log.read().decode(errors="replace").strip().splitlines()
     return f"exit code {code}: {lines[-1] if lines else 'no output'} (see {cell.folder / LOG})"
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from imitable.arrays import Array
 from imitable.pipeline import INFEASIBLE, KEPT, LEAST_WEIGHT, WORSE, Table
+from imitable.report.escaping import fold_sources, for_picture
 from imitable.scores import Tolerance
 from imitable.scores.feasibility import ramp_down
 from imitable.store.files import write_atomically
@@ -26,6 +27,7 @@ def draw_scores(card: Table, tolerance: Tolerance, path: Path, *, sigma: float) 
     source. Those without a return are hollow; without any, they are drawn in their order."""
     from matplotlib.figure import Figure
 
+    card = {**card, "source": fold_sources(card["source"])}
     sources, verdict = _ordered_sources(card["source"]), card["verdict"]
     kept, count = int((verdict == KEPT).sum()), len(verdict)
     figure = Figure(figsize=(12.6, 5.4 + 0.25 * max(len(sources) - 4, 0)), layout="constrained", facecolor="white")
@@ -176,7 +178,7 @@ def _draw_counts(axes: Any, labels: "np.ndarray[Any, Any]", sources: Sequence[st
     for row, source in zip(rows, sources, strict=True):  # the key to the other panel's colours
         colour, marker = _style(source, sources)
         axes.plot(-0.035, row, marker, color=colour, ms=7, transform=axes.get_yaxis_transform(), clip_on=False)
-    axes.set_yticks(rows, sources)
+    axes.set_yticks(rows, list(map(for_picture, sources)))
     axes.set_xlim(0, 1.12)
     spare, legend = max(3 - len(sources), 0) / 2, max(0.36 * len(sources), 1.0)
     axes.set_ylim(-0.6 - spare, len(sources) - 0.5 + spare + legend)
@@ -203,14 +205,15 @@ def draw_curves(curves: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], pat
         steps = np.array([point["steps"] for point in runs[0][:points]])
         returns = np.array([[point["mean_return"] for point in run[:points]] for run in runs])
         mean = returns.mean(axis=0)
-        axes.plot(steps, mean, color=colour, lw=2, label=f"{label} ({len(runs)} seeds)" if len(runs) > 1 else label, zorder=3)
+        name = for_picture(label)
+        axes.plot(steps, mean, color=colour, lw=2, label=f"{name} ({len(runs)} seeds)" if len(runs) > 1 else name, zorder=3)
         if len(runs) > 1:
             axes.fill_between(steps, returns.min(axis=0), returns.max(axis=0), color=colour, alpha=0.15, lw=0, zorder=2)
         lowest, highest = min(lowest, float(returns.min())), max(highest, float(returns.max()))
     if highest - lowest > 2000 and highest > -1000:  # penalties in thousands would flatten everything that is good
         axes.set_yscale("symlog", linthresh=100)
         axes.yaxis.set_major_formatter("{x:,.0f}")
-    axes.set_title(title, loc="left", fontsize=12, fontweight="bold", color=INK)
+    axes.set_title(for_picture(title), loc="left", fontsize=12, fontweight="bold", color=INK)
     axes.set_xlabel("steps of learning", fontsize=10.5, color=INK)
     axes.set_ylabel("mean return on fresh starts", fontsize=10.5, color=INK)
     axes.xaxis.set_major_formatter("{x:,.0f}")
@@ -230,8 +233,8 @@ def draw_returns(returns: Mapping[str, Sequence[float]], path: Path, *, title: s
     for place, (found, (colour, _)) in enumerate(zip(returns.values(), _cycle(len(returns)), strict=True)):
         axes.hlines(float(np.mean(found)), place - 0.25, place + 0.25, color=colour, lw=2.5, zorder=3)
         axes.scatter(place + np.linspace(-0.12, 0.12, len(found)), found, color=colour, s=36, alpha=0.6, lw=0, zorder=2)
-    axes.set_xticks(range(len(returns)), list(returns))
-    axes.set_title(title, loc="left", fontsize=12, fontweight="bold", color=INK)
+    axes.set_xticks(range(len(returns)), list(map(for_picture, returns)))
+    axes.set_title(for_picture(title), loc="left", fontsize=12, fontweight="bold", color=INK)
     axes.set_ylabel("mean return on fresh starts", fontsize=10.5, color=INK)
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.grid(axis="y", color="#dddddd", lw=0.7)

@@ -1,17 +1,22 @@
 """Tables and progress bars on the terminal."""
 
+import builtins
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
 from imitable.arrays import Array, Progress
 from imitable.pipeline import INFEASIBLE, KEPT, TOO_STRONG, UNSUPPORTED, WORSE, Table
+from imitable.report.escaping import MESSAGE, escaped, fold_sources
 
 DOUBTFUL = 0.5
 """Of a step, beyond the noise: a robot that strays so far from its own trajectories cannot tell others' from them."""
+
+CELL = 120
+"""The most characters of a table's cell."""
 
 
 @contextmanager
@@ -21,28 +26,34 @@ def progress_bar(title: str) -> Iterator[Progress]:
     from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn())
     with Bar(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal, transient=True) as bar:
-        job = bar.add_task(title, total=1.0)
+        job = bar.add_task(escaped(title), total=1.0)
         yield lambda fraction: bar.update(job, completed=fraction)
 
 
+def print_line(text: object = "", *, file: TextIO | None = None) -> None:
+    """Print one line that stays one, whatever names are in it; commands use it in place of `print`."""
+    builtins.print(escaped(text, limit=MESSAGE), file=file)
+
+
 def print_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    rows = [tuple(escaped(cell, limit=CELL) for cell in row) for row in rows]
     widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
     for row in [header, tuple("-" * width for width in widths), *rows]:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        print_line("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def print_scores(table: Table) -> None:
     """What becomes of how many; a line per source: how many, how many feasible, and their share of the samples."""
     counts = {verdict: int((table["verdict"] == verdict).sum()) for verdict in (KEPT, INFEASIBLE, WORSE)}
-    print(
+    print_line(
         f"of {len(table['verdict'])} demonstrations {counts[KEPT]} are kept, {counts[INFEASIBLE]} the robot cannot follow, "
         f"{counts[WORSE]} are worse than another from nearby"
     )
-    mass, rows = table["weight"] * table["length"], []
-    for source in np.unique(table["source"]):
-        mine = table["source"] == source
+    mass, rows, sources = table["weight"] * table["length"], [], fold_sources(table["source"])
+    for source in np.unique(sources):
+        mine = sources == source
         rows.append(
             (
                 str(source),
@@ -68,7 +79,7 @@ def print_causes(table: Table) -> None:
             actuator, step = table["limiting_actuator"][example], table["first_bad_step"][example]
             lacks = f", {actuator} {table['limit_factor'][example]:.2g} times as strong" if cause == TOO_STRONG else ""
             where = f"from step {step} on, most in {table['worst_column'][example]}{lacks}"
-            print(f"{len(found)} {reason}: number {table['demonstration'][example]}, for example, {where}")
+            print_line(f"{len(found)} {reason}: number {table['demonstration'][example]}, for example, {where}")
 
 
 def _mean(values: Array, style: str) -> str:
@@ -81,20 +92,20 @@ def print_facts(facts: Mapping[str, Any]) -> None:
     """What a verdict rests on, and a warning where it means little."""
     d_min, d_max = facts["tolerance"]
     if "window" in facts:
-        print(
+        print_line(
             f"windows of {facts['window']} steps; the robot follows its own within {d_min:.2g} of a step (rejecting "
             f"{facts['realised_false_reject_rate']:.1%} of unseen ones, {facts['false_reject_rate']:.0%} stated), and nothing beyond "
             f"{d_max:.2g} counts; noise of the data: {facts['noise']:.2g} of a step"
         )
         if d_min > DOUBTFUL + 2 * facts["noise"]:
-            print(
+            print_line(
                 f"warning: the robot strays by {d_min:.2g} of a step from its own trajectories, so these verdicts mean little",
                 file=sys.stderr,
             )
     if facts.get("alone"):
-        print(f"{facts['alone']} demonstrations have no feasible neighbour to be compared with: their optimality is not known")
+        print_line(f"{facts['alone']} demonstrations have no feasible neighbour to be compared with: their optimality is not known")
     if facts.get("without_return"):
-        print(
+        print_line(
             f"{facts['without_return']} demonstrations have no return: their optimality is not known, and their weight is their feasibility"
             " times the mean optimality of the others, if any"
         )
@@ -104,4 +115,4 @@ def print_divergence(counts: Mapping[str, int]) -> None:
     """Simulations that broke down were ended and counted; say so."""
     if any(counts.values()):
         where = ", ".join(f"{count} while {stage}" for stage, count in counts.items() if count)
-        print(f"note: simulations diverged and were ended: {where}", file=sys.stderr)
+        print_line(f"note: simulations diverged and were ended: {where}", file=sys.stderr)

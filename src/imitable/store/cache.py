@@ -23,7 +23,7 @@ import numpy as np
 from imitable.arrays import Arrays
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
-from imitable.store.files import UNREADABLE, read_arrays, write_arrays
+from imitable.store.files import UnreadableError, read_arrays, remove_leftovers, write_arrays
 
 FOLDER, CAP = "IMITABLE_CACHE", "IMITABLE_CACHE_GB"
 """Environment variables: where entries are kept, ~/.cache/imitable where unset; how many gigabytes they may take, 20 where unset."""
@@ -57,12 +57,11 @@ class Cache:
             warnings.warn(f"the {part} of this robot is not kept for the next time: {error}", stacklevel=2)
             return make()
         path = self.folder / f"{part.replace(' ', '-')}.{sha256(content.encode()).hexdigest()}.npz"
-        if path.exists():
-            with suppress(*UNREADABLE):  # damaged: made anew
-                found = read_arrays(path)
-                with suppress(OSError):  # a place that may only be read
-                    os.utime(path)
-                return found
+        with suppress(UnreadableError):  # absent, or damaged: made anew
+            found = read_arrays(path)
+            with suppress(OSError):  # a place that may only be read
+                os.utime(path)
+            return found
         made = make()
         with suppress(ImitableError):  # nowhere to keep it: no loss but time
             write_arrays(path, made)
@@ -80,6 +79,8 @@ class Cache:
 
     def evict(self, *, spare: Path | None = None) -> int:
         """Delete the least recently used entries until the rest is within the cap; how many."""
+        with suppress(OSError):
+            remove_leftovers(self.folder)
         entries = self.entries()
         total, evicted = sum(entry.bytes for entry in entries), 0
         for entry in entries:
@@ -125,7 +126,11 @@ def describe(value: Any) -> Any:
         return describe(value.bit_generator.state)
     if isinstance(value, (np.ndarray, np.generic)):
         array = np.asarray(value)
-        return array.tolist() if array.size <= 1000 else sha256(np.ascontiguousarray(array).data).hexdigest()
+        if array.size <= 1000:
+            return array.tolist()
+        return f"{array.dtype.str} {array.shape} {sha256(np.ascontiguousarray(array).data).hexdigest()}"
+    if isinstance(value, Path):
+        return _file(value)
     if isinstance(value, Mapping):
         return {str(name): describe(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
@@ -135,12 +140,24 @@ def describe(value: Any) -> Any:
     if hasattr(value, "cache_key") and not isinstance(value, type):
         return {**own, "key": describe(value.cache_key())}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {**own, **{each.name: describe(getattr(value, each.name)) for each in dataclasses.fields(value)}}
+        return {**own, **{each.name: _field(getattr(value, each.name)) for each in dataclasses.fields(value)}}
     if inspect.isfunction(value) or isinstance(value, type):
         return own
     raise CannotDescribeError(
         f"a {kind.__qualname__} does not say what its behavior depends on; make it a frozen dataclass, or give it a method cache_key()"
     )
+
+
+def _field(value: Any) -> Any:
+    """A field that names a file, such as a model, stands for what is in the file."""
+    return _file(Path(value)) if isinstance(value, str) and Path(value).suffix else describe(value)
+
+
+def _file(path: Path) -> str:
+    with suppress(OSError, ValueError):  # such as a name that is too long for one
+        if path.is_file():
+            return f"{path} {sha256(path.read_bytes()).hexdigest()}"
+    return str(path)
 
 
 def _code(kind: Any) -> dict[str, Any]:

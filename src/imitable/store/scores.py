@@ -1,6 +1,5 @@
 """A folder of scores: the demonstrations, what was found of them, and what a training needs to go on."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
 from imitable.formats import npz
 from imitable.pipeline import Table
-from imitable.store.files import check_writable, read_table, write_json, write_table
+from imitable.store.files import UnreadableError, check_writable, read_json, read_table, write_json, write_table
 
 SETTINGS, DEMONSTRATIONS, SCORES, STEPS, PICTURE = (
     "settings.json",
@@ -50,8 +49,8 @@ class ScoreFolder:
         if not path.exists():
             raise ImitableError(f"{self.path} has no {SETTINGS}, so it holds no scores; make them with `imitable score ... -o {self.path}`")
         try:
-            settings: dict[str, Any] = json.loads(path.read_text())
-        except ValueError as error:
+            settings: dict[str, Any] = read_json(path)
+        except UnreadableError as error:
             raise ImitableError(f"{path} is damaged ({error}); score again with --overwrite") from error
         demonstrations, scores = npz.read(self.path / DEMONSTRATIONS), read_table(self.path / SCORES)
         if demonstrations.digest != settings.get("sha256 of demonstrations"):
