@@ -27,6 +27,12 @@ def starts(count: int, rng: Generator) -> Array:
     return found[:count]
 
 
+def tcp_speeds(joints: Array, velocities: Array) -> Array:
+    """(N,) m/s, by small steps to either side."""
+    ahead, behind = (tcp(joints + side * velocities) for side in (1e-4, -1e-4))
+    return np.asarray(np.linalg.norm(ahead - behind, axis=1) / 2e-4)
+
+
 def drive(
     limits: Envelope, joints: Array, wanted: list[Array], *, renewed: list[Array] | None = None, valid_periods: int = 3
 ) -> dict[str, float]:
@@ -48,14 +54,14 @@ def drive(
         age = np.where(arrives, 0.0, age + PERIOD)
         moving = np.where(arrives[:, None], passed, np.where((age < valid_periods * PERIOD - 1e-9)[:, None], moving, 0.0))
         previous = moving
-        for share in (0.25, 0.5, 0.75, 1.0):
+        for share in (0.5, 1.0):
             now = joints + share * PERIOD * moving
             place = tcp(now)
             margins = {
                 "low": (now - limits.low).min(),
                 "high": (limits.high - now).min(),
                 "velocity": (limits.velocity * (1 + 1e-9) - np.abs(moving)).min(),
-                "speed": (limits.tcp_speed - limits.tcp_speeds(now, moving)).min(),
+                "speed": (limits.tcp_speed - tcp_speeds(now, moving)).min(),
                 "workspace": np.minimum(place - limits.tcp_low, limits.tcp_high - place).min(),
             }
             left.update({name: min(left[name], value) for name, value in margins.items()})

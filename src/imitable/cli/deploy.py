@@ -1,5 +1,6 @@
 """`imitable deploy`: a policy of the carrying task on a Franka arm, or on something that behaves like one."""
 
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -55,7 +56,7 @@ def deploy(
     if driver == "franky":
         arm_driver = FrankyDriver(address, limits.velocity, limits.acceleration, limits.jerk, hardware=hardware)
     with json_lines(log) as record:
-        record({"policy": policy, "driver": driver, "arm": arm, "dof": dof, "rate": rate})
+        record({"imitable": version("imitable"), "policy": policy, "driver": driver, "arm": arm, "dof": dof, "rate": rate})
         outcome = run_on_arm(
             arm_driver,
             act,

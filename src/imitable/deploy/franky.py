@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib.metadata import version
+from importlib.metadata import files, version
 from ipaddress import ip_address
 from typing import Any
 
@@ -50,7 +50,9 @@ class FrankyDriver:
                 limit.set(np.minimum(wanted, limit.max))
             robot.set_collision_behavior(*CONTACT)
         self._robot, self._stopped = robot, False
-        return {"driver": "franky", "franky-control": version("franky-control"), "address": self.address, "hardware": str(self.hardware)}
+        libraries = [each.name for each in files("franky-control") or () if each.name.startswith("libfranka-")]
+        versions = {"franky-control": version("franky-control"), "libfranka": ", ".join(libraries)}
+        return {"driver": "franky", **versions, "address": self.address, "hardware": str(self.hardware)}
 
     def read(self) -> Reading:
         with _errors():

@@ -54,11 +54,6 @@ class Envelope:
         """(N, 1) seconds to brake to rest along the path, each joint within its acceleration."""
         return np.asarray((np.abs(velocities) / self.acceleration).max(axis=1, keepdims=True))
 
-    def tcp_speeds(self, joints: Array, velocities: Array) -> Array:
-        """(N,) m/s."""
-        ahead, behind = (self.tcp(joints + side * velocities) for side in (1e-4, -1e-4))
-        return np.asarray(np.linalg.norm(ahead - behind, axis=1) / 2e-4)
-
 
 @dataclass(frozen=True, eq=False)
 class Guarded:
@@ -96,9 +91,8 @@ def guard(envelope: Envelope, joints: Array, previous: Array, wanted: Array, *, 
     previous = np.where(known[:, None], previous, 0.0)
     target = np.where(given[:, None], wanted, 0.0)
     target, changed[:, 1] = _within(target, (np.abs(target) / envelope.velocity).max(axis=1))
-    way = [joints + share * valid_for * target for share in (0.0, 0.5, 1.0)]
-    speeds = np.max([envelope.tcp_speeds(place, target) for place in way], axis=0)
-    target, changed[:, 3] = _within(target, speeds / (envelope.tcp_speed * (1 - 1.5 * envelope.speed_margin)))
+    _, _, speeds = _way(envelope, joints, target, np.full((len(joints), 1), valid_for), samples=3)
+    target, changed[:, 3] = _within(target, speeds.max(axis=1) / (envelope.tcp_speed * (1 - 1.5 * envelope.speed_margin)))
     step, changed[:, 2] = _within(target - previous, (np.abs(target - previous) / (envelope.acceleration * period)).max(axis=1))
     target = previous + step
     rest = np.maximum(envelope.rest_time(previous), 1e-9)
@@ -132,20 +126,24 @@ def _violations(envelope: Envelope, joints: Array, velocities: Array, held: floa
     reach = held + rest / 2  # seconds at full velocity that the whole way is long; it is a line in the space of joints
     wrong = np.zeros((count, len(CHECKS)), dtype=bool)
     wrong[:, 1] = (np.abs(velocities) > envelope.velocity * (1 + 1e-9)).any(axis=1)
-    shares = np.linspace(0.0, 1.0, SAMPLES)
-    way = joints[:, None] + (shares * reach)[:, :, None] * velocities[:, None]  # (N, sample, J)
+    way, places, speeds = _way(envelope, joints, velocities, reach, samples=SAMPLES)
     wrong[:, 4] = _beyond(way, envelope.low, envelope.high, envelope.joint_margin * margins)
-    flat = way.reshape(count * SAMPLES, -1)
-    wrong[:, 5] = _beyond(
-        envelope.tcp(flat).reshape(count, SAMPLES, 3), envelope.tcp_low, envelope.tcp_high, envelope.place_margin * margins
-    )
-    distances = envelope.distance(flat).reshape(count, SAMPLES, 1)
+    wrong[:, 5] = _beyond(places, envelope.tcp_low, envelope.tcp_high, envelope.place_margin * margins)
+    distances = envelope.distance(way.reshape(count * SAMPLES, -1)).reshape(count, SAMPLES, 1)
     wrong[:, 6] = _beyond(distances, np.array([envelope.clearance]), np.array([np.inf]), envelope.place_margin * margins)
     # Full speed while the command is held, then falling with the root of the way that is left.
-    left = np.clip((reach - shares * reach) / np.maximum(rest / 2, 1e-9), 0.0, 1.0)
-    speeds = envelope.tcp_speeds(flat, np.repeat(velocities, SAMPLES, axis=0)).reshape(count, SAMPLES) * np.sqrt(left)
-    wrong[:, 3] = (speeds > envelope.tcp_speed * (1 - envelope.speed_margin * margins)).any(axis=1)
+    left = np.clip((reach - np.linspace(0.0, 1.0, SAMPLES) * reach) / np.maximum(rest / 2, 1e-9), 0.0, 1.0)
+    wrong[:, 3] = (speeds * np.sqrt(left) > envelope.tcp_speed * (1 - envelope.speed_margin * margins)).any(axis=1)
     return wrong
+
+
+def _way(envelope: Envelope, joints: Array, velocities: Array, reach: Array, *, samples: int) -> tuple[Array, Array, Array]:
+    """Joints (N, sample, J) on the way that these velocities lead in `reach` (N, 1) seconds, the TCP's places there (N, sample, 3) and its
+    speeds (N, sample)."""
+    shares = np.linspace(0.0, 1.0, samples)
+    way = joints[:, None] + (shares * reach)[:, :, None] * velocities[:, None]
+    places = envelope.tcp(way.reshape(len(joints) * samples, -1)).reshape(len(joints), samples, 3)
+    return way, places, np.linalg.norm(np.gradient(places, shares, axis=1, edge_order=2), axis=2) / reach
 
 
 def _beyond(way: Array, low: Array, high: Array, margin: float) -> Booleans:
