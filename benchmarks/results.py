@@ -54,7 +54,7 @@ def keep(runs: Path, variant: str = TABLE) -> None:
         curve = [{"steps": each["steps"], "mean_return": round(each["mean_return"], 3)} for each in folder.curve()]
         name = f"{config['task'].replace('/', '-')}--{config['method']}--{config['seed']}.json"
         (KEPT / variant).mkdir(parents=True, exist_ok=True)
-        further = measured_further(find_task(config["task"]).robot, folder.path)
+        further = measured_further(find_task(config["task"]).judge, folder.path)
         cell = {"config": config, "result": result, "curve": curve, "further": further, **feasible_by_source(folder.path)}
         (KEPT / variant / name).write_text(json.dumps(cell) + "\n")
 

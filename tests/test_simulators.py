@@ -8,6 +8,7 @@ import pytest
 import turntable
 from imitable.errors import ImitableError
 from imitable.paper import TASK_NAMES, ant, reacher, swimmer
+from imitable.paper.panda import Panda
 from imitable.paper.tasks import find_task
 from imitable.simulators import Simulator, advance, physics, reward_of
 from walks import walk
@@ -137,7 +138,8 @@ def test_the_reward_is_a_function_of_the_transition_alone(simulator: Simulator) 
     order = np.random.default_rng(0).permutation(len(states))
     simulator.step(next_states, actions)
     assert np.array_equal(simulator.reward(states[order], actions[order], next_states[order]), rewards[order])
-    assert len(np.unique(rewards)) > 1, "this walk cannot tell rewards apart"
+    if not isinstance(simulator, Panda):  # which pays alike on the way; see paper/test_panda.py
+        assert len(np.unique(rewards)) > 1, "this walk cannot tell rewards apart"
 
 
 def test_actions_are_clipped_to_their_limits(simulator: Simulator) -> None:

@@ -105,19 +105,20 @@ def imitate(
     score: Score | None = None,
     model: InverseDynamicsModel | None = None,
     exploration: Exploration | None = None,
+    evaluated_on: Simulator | None = None,
     seed: int = 0,
     keep: Keep = make_anew,
     record: Record | None = None,
     progress: Progress = no_progress,
 ) -> Result:
-    """Learn a policy for the robot from imperfect demonstrations, and evaluate it on the way."""
+    """Learn a policy for the robot from imperfect demonstrations, and evaluate it on the way, on another simulator if one is given."""
     streams, record, began = Streams(seed), record or InMemory(), time.perf_counter()
     assessing = part_of(progress, 0.0, 0.3)
     assessment = assess(demonstrations, robot, model=model, exploration=exploration, rng=streams.assessing(), keep=keep, progress=assessing)
     weights = assessment.weights(score)
     record.save_scores(score_table(demonstrations, assessment, score))
     scored = time.perf_counter()
-    curve = learn(assessment, weights, learner, seed=seed, record=record, progress=part_of(progress, 0.3, 1.0))
+    curve = learn(assessment, weights, learner, evaluated_on=evaluated_on, seed=seed, record=record, progress=part_of(progress, 0.3, 1.0))
     seconds = {"assess": round(scored - began, 1), "learn": round(time.perf_counter() - scored, 1)}
     return Result(weights, curve, {**facts(demonstrations, assessment, score, weights), "seconds": seconds})
 
@@ -128,6 +129,7 @@ def learn(
     weights: Array,
     learner: Learner,
     *,
+    evaluated_on: Simulator | None = None,
     seed: int = 0,
     record: Record | None = None,
     progress: Progress = no_progress,
@@ -135,7 +137,7 @@ def learn(
     """The policies on the way, measured; weights (demo,) or (transition,) are given."""
     streams, record, curve = Streams(seed), record or InMemory(), []
     checkpoints = learner(assessment, weights, rng=streams.learning(), resume=record.snapshot())
-    for measurement in measure(checkpoints, assessment.robot, rng=streams.evaluating()):
+    for measurement in measure(checkpoints, evaluated_on or assessment.robot, rng=streams.evaluating()):
         record.add(measurement)
         curve.append(measurement)
         progress(measurement.checkpoint.progress)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from imitable.evaluation import evaluate
-from imitable.paper import ant, driving, reacher, swimmer
+from imitable.paper import ant, driving, panda, reacher, swimmer
 from imitable.simulators import Simulator, reward_of
 from walks import walk
 
@@ -20,8 +20,9 @@ from walks import walk
         (driving.SLOW, [7, 8]),
         (swimmer.BACK_DISABLED, [0, 1, *range(10, 15)]),
         (ant.X_AXIS, [0, 1, *range(29, 44)]),
+        (panda.THREE_JOINTS, [panda.STATUS]),
     ],
-    ids=["reacher", "driving", "swimmer", "ant"],
+    ids=["reacher", "driving", "swimmer", "ant", "panda"],
 )
 def test_observations_leave_out_what_they_say(simulator: Simulator, hidden: list[int]) -> None:
     states, _, _ = walk(simulator)

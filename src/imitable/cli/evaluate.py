@@ -23,7 +23,7 @@ def evaluate(folder: Positional[Annotated[Path, arg(help="a run's folder")]], *,
         raise ImitableError(f"{folder} has no policy; make one with `imitable run ... -o {folder}`")
     policy = run.policy()
     with one_thread():
-        measured = evaluate_policy(policy, find_task(config["task"]).robot, episodes=episodes, rng=Streams(seed).evaluating())
+        measured = evaluate_policy(policy, find_task(config["task"]).judge, episodes=episodes, rng=Streams(seed).evaluating())
     returns = measured.returns
     extremes = f"from {returns.min():.2f} to {returns.max():.2f}"
     print(f"{config['task']} {config['method']}: mean return {returns.mean():.2f} over {episodes} episodes ({extremes})")

@@ -7,8 +7,12 @@ PAIRS = {
     "driving": ("slow", "fast"),
     "swimmer": ("back-disabled", "front-disabled"),
     "ant": ("x-axis", "y-axis"),
+    "panda": ("3dof", "3dof-transfer"),
 }
-"""Every body, which is a module here, and its two dynamics: each is the target of a task, and demonstrates for the other one."""
+"""Every body, which is a module here, and its two dynamics: each is the target of a task, and demonstrates for the other one.
+
+But the arm of seven joints only demonstrates; `3dof-transfer` learns as `3dof` does and is judged in another simulator.
+"""
 
 TASK_NAMES = tuple(f"{body}/{dynamics}" for body, pair in PAIRS.items() for dynamics in pair)
 

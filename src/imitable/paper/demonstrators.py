@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from typing import Protocol
 
 from imitable.arrays import Array, Generator, Progress, no_progress, part_of
 from imitable.demonstrations import Demonstrations, mix, share_counts
@@ -29,6 +30,14 @@ POLICIES = Path(__file__).parent / "policies"
 
 Actor = Callable[[Array, Generator], Array]
 """Observations (N, observation) and a generator to actions (N, action)."""
+
+
+class EpisodicActor(Protocol):
+    """One that draws something once per episode."""
+
+    def begin(self, rng: Generator) -> Callable[[Array], Array]:
+        """What acts in one batch of episodes."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -68,7 +77,7 @@ class Demonstrators:
     target: Simulator
     other: Simulator  # the body of other dynamics
     optimal: Actor  # on the target
-    suboptimal: Actor  # on the target
+    suboptimal: Actor | EpisodicActor  # on the target
     other_optimal: Actor  # on the other body
     mixture: Mixture
 
@@ -136,5 +145,7 @@ def collect(
     return mix(kinds, shares={source: len(kind) / count for source, kind in kinds.items()}, count=count, rng=mixing)
 
 
-def _bind(actor: Actor, rng: Generator) -> Callable[[Array], Array]:
+def _bind(actor: Actor | EpisodicActor, rng: Generator) -> Callable[[Array], Array]:
+    if not callable(actor):
+        return actor.begin(rng)
     return lambda observations: actor(observations, rng)

@@ -53,6 +53,8 @@ class Experiment:
         else:
             source = {"sha256 of demonstrations": demonstrations.digest}
         parts = {"robot": task.robot, "model": task.model, "exploration": task.exploration, "score": self.score, "learner": self.learner}
+        if task.evaluated_on is not None:
+            parts["evaluated on"] = task.evaluated_on
         stages = {"assess": ASSESS_VERSION, "learn": LEARN_VERSION}
         return {
             "task": task.name,
@@ -84,6 +86,7 @@ class Experiment:
             score=self.score,
             model=task.model,
             exploration=task.exploration,
+            evaluated_on=task.evaluated_on,
             seed=seed,
             keep=keep,
             record=record,

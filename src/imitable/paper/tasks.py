@@ -40,11 +40,18 @@ class Task:
     exploration: Exploration = field(default_factory=Exploration)
     training: Mapping[str, ExpertTraining] = field(default_factory=dict)
     """How the shipped policies of the target were trained, optimal and suboptimal; hand-made ones are missing."""
+    evaluated_on: Simulator | None = None
+    """Another simulator of the target, in which policies are judged; None: the same."""
 
     @property
     def robot(self) -> Simulator:
         """The target."""
         return self.demonstrators.target
+
+    @property
+    def judge(self) -> Simulator:
+        """The simulator that policies are evaluated in."""
+        return self.robot if self.evaluated_on is None else self.evaluated_on
 
     def with_model(self, model: InverseDynamicsModel) -> "Task":
         """With another inverse dynamics; the learned one comes with all of the paper's recipe."""
@@ -90,5 +97,5 @@ def find_task(name: str) -> Task:
 
 
 def make_environment(task: str, render_mode: str | None = None, **settings: Any) -> SimulatorEnv:
-    """The Gymnasium environment of a task's target."""
-    return SimulatorEnv(find_task(task).robot, render_mode=render_mode, **settings)
+    """The Gymnasium environment of a task's target, the one in which policies are judged."""
+    return SimulatorEnv(find_task(task).judge, render_mode=render_mode, **settings)
