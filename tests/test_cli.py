@@ -15,7 +15,7 @@ from imitable import cli
 from imitable.demonstrations import Demonstrations
 from imitable.formats import npz
 from imitable.paper import TASK_NAMES
-from imitable.paper.methods import METHODS
+from imitable.paper.methods import CONTROLS, METHODS
 from imitable.paper.run import Experiment, collected, run_in_folder
 from imitable.paper.tasks import find_task
 from imitable.store.files import read_table
@@ -84,7 +84,7 @@ def test_tasks_are_listed(imitable) -> None:
 def test_methods_are_listed(imitable) -> None:
     outcome = imitable("methods")
     assert outcome.code == 0
-    assert [line.split()[0] for line in outcome.out.splitlines()[2:]] == list(METHODS)
+    assert [line.split()[0] for line in outcome.out.splitlines()[2:]] == [*METHODS, *CONTROLS]
 
 
 def test_the_version_is_told(imitable) -> None:

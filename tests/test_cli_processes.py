@@ -3,10 +3,12 @@
 import json
 import os
 import resource
+import shlex
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -116,6 +118,57 @@ def test_a_sweep_passes_learner_inverse_and_overrides_on(
     assert config["learner"]["kind"] == "imitable.learners.gail.Gail"
     assert config["model"]["kind"] == "turntable.ExactModel"
     assert (config["seed"], config["learner"]["rounds"], config["exploration"]["episodes"]) == (3, 1, 10)
+
+
+def test_kill_9_of_a_sweep_and_its_run_loses_at_most_what_was_learned_since_the_last_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changes = [part for change in ("updates=1000", "checkpoint_every=200", "episodes=10") for part in ("--set", change)]
+    command = ["sweep", "--tasks", "driving/slow", "--methods", "none", "--seeds", "0", "-o", tmp_path / "sweep", *changes]
+    folder = tmp_path / "sweep" / "driving-slow" / "none" / "seed-0"
+    driver, patience = process(*command), time.monotonic() + 100
+    while not (folder / "snapshot.npz").exists() and driver.poll() is None and time.monotonic() < patience:
+        time.sleep(0.01)
+    children = Path(f"/proc/{driver.pid}/task/{driver.pid}/children").read_text().split()
+    for number in (driver.pid, *map(int, children)):
+        with suppress(ProcessLookupError):  # a run may end with its sweep
+            os.kill(number, signal.SIGKILL)
+    driver.communicate(timeout=60)
+    assert len(children) == 1
+    assert driver.returncode == -signal.SIGKILL
+    assert not (folder / "result.json").exists(), "it had finished before it was killed"
+    before = json.loads((folder / "curve.json").read_text())["checkpoints"]
+    assert 1 <= len(before) < 5
+    code, out, _ = call([*command, "--print"], monkeypatch, capsys)
+    left = ["imitable", "run", "driving/slow", "--method", "none", "--seed", "0", "-o", str(folder), *changes, "--resume"]
+    assert (code, out) == (0, f"{shlex.join(left)}\n")
+    code, _, err = call(command, monkeypatch, capsys)
+    assert code == 0, err
+    code, _, err = call(["run", "driving/slow", "--method", "none", "-o", tmp_path / "whole", *changes], monkeypatch, capsys)
+    assert code == 0, err
+    assert json.loads((folder / "curve.json").read_text())["checkpoints"][: len(before)] == before, "what was there was made again"
+    for name in ("config.json", "curve.json", "policy.safetensors", "scores.parquet"):
+        assert (folder / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+    code, out, err = call([*command, "--verify", 3], monkeypatch, capsys)
+    assert (code, out) == (0, f"{folder}: identical\n"), err
+    assert call([*command, "--print"], monkeypatch, capsys) == (0, "", ""), "nothing is left to run"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "nothing to run; give --tasks and --methods, or --study"),
+        (["--study", "table", "--set", "sigma=3"], "a study has its own settings; leave out --set sigma=3, or the study"),
+        (["--study", "table", "--verify", 1], "no run of this grid is finished"),
+        (["--study", "tabel"], "unknown study 'tabel'; did you mean table"),
+    ],
+)
+def test_a_grid_that_makes_no_sense_is_refused(
+    arguments: list[object], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = call(["sweep", "-o", tmp_path, *arguments], monkeypatch, capsys)
+    assert code == 2
+    assert message in err
 
 
 # Starting

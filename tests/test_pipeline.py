@@ -99,9 +99,10 @@ class Listening:
 @pytest.mark.parametrize(
     ("name", "score", "parts"),
     [
-        ("gail", Uniform(), []),
-        ("2iwil", Uniform(), []),
-        ("ic-gail", Uniform(), []),
+        ("gail", Uniform(), ["inverse dynamics"]),
+        ("2iwil", Uniform(), ["inverse dynamics"]),
+        ("ic-gail", Uniform(), ["inverse dynamics"]),
+        ("gail as released", Uniform(), []),
         ("cloning", Uniform(), ["actions", "inverse dynamics"]),
         ("sail", Uniform(), ["inverse dynamics"]),
         ("gail", turntable.FEASIBILITY, ["replay", "inverse dynamics", "own replay", "own replay"]),

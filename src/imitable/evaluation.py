@@ -10,6 +10,9 @@ from imitable.learners import Checkpoint
 from imitable.rollouts import run_episodes
 from imitable.simulators import Simulator
 
+EPISODES = 100
+"""Of an evaluation, if nothing else is said."""
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -21,7 +24,7 @@ class Evaluation:
     """How many episodes ended because the simulation broke down."""
 
 
-def evaluate(act: Callable[[Array], Array], robot: Simulator, *, episodes: int = 100, rng: Generator) -> Evaluation:
+def evaluate(act: Callable[[Array], Array], robot: Simulator, *, episodes: int = EPISODES, rng: Generator) -> Evaluation:
     """Undiscounted returns from fresh starts."""
     if episodes < 1:
         raise ImitableError(f"episodes is {episodes}; an evaluation needs at least one")
@@ -40,7 +43,7 @@ class Measurement:
     """How many of these episodes ended because the simulation broke down."""
 
 
-def measure(checkpoints: Iterable[Checkpoint], robot: Simulator, *, episodes: int = 100, rng: Generator) -> Iterator[Measurement]:
+def measure(checkpoints: Iterable[Checkpoint], robot: Simulator, *, episodes: int = EPISODES, rng: Generator) -> Iterator[Measurement]:
     """Every checkpoint, evaluated on the same starts."""
     for checkpoint in checkpoints:
         evaluation = evaluate(checkpoint.policy, robot, episodes=episodes, rng=deepcopy(rng))

@@ -10,7 +10,7 @@ from imitable.arrays import Array, Generator, Progress, Snapshot, no_progress, o
 from imitable.assessment import Assessment, Exploration, Keep, assess, make_anew
 from imitable.demonstrations import Demonstrations
 from imitable.errors import check_fields
-from imitable.evaluation import Measurement, measure
+from imitable.evaluation import EPISODES, Measurement, measure
 from imitable.inverse_dynamics import InverseDynamicsModel
 from imitable.learners import Learner
 from imitable.sampling import demonstration_weights, effective_sample_size
@@ -107,6 +107,7 @@ def imitate(
     exploration: Exploration | None = None,
     evaluated_on: Simulator | None = None,
     seed: int = 0,
+    episodes: int = EPISODES,
     keep: Keep = make_anew,
     record: Record | None = None,
     progress: Progress = no_progress,
@@ -118,7 +119,8 @@ def imitate(
     weights = assessment.weights(score)
     record.save_scores(score_table(demonstrations, assessment, score))
     scored = time.perf_counter()
-    curve = learn(assessment, weights, learner, evaluated_on=evaluated_on, seed=seed, record=record, progress=part_of(progress, 0.3, 1.0))
+    where: dict[str, Any] = {"evaluated_on": evaluated_on, "episodes": episodes}
+    curve = learn(assessment, weights, learner, **where, seed=seed, record=record, progress=part_of(progress, 0.3, 1.0))
     seconds = {"assess": round(scored - began, 1), "learn": round(time.perf_counter() - scored, 1)}
     return Result(weights, curve, {**facts(demonstrations, assessment, score, weights), "seconds": seconds})
 
@@ -131,13 +133,14 @@ def learn(
     *,
     evaluated_on: Simulator | None = None,
     seed: int = 0,
+    episodes: int = EPISODES,
     record: Record | None = None,
     progress: Progress = no_progress,
 ) -> tuple[Measurement, ...]:
     """The policies on the way, measured; weights (demo,) or (transition,) are given."""
     streams, record, curve = Streams(seed), record or InMemory(), []
     checkpoints = learner(assessment, weights, rng=streams.learning(), resume=record.snapshot())
-    for measurement in measure(checkpoints, evaluated_on or assessment.robot, rng=streams.evaluating()):
+    for measurement in measure(checkpoints, evaluated_on or assessment.robot, episodes=episodes, rng=streams.evaluating()):
         record.add(measurement)
         curve.append(measurement)
         progress(measurement.checkpoint.progress)

@@ -8,8 +8,9 @@ import pytest
 
 import turntable
 from imitable.errors import ImitableError
-from imitable.paper.methods import METHODS, find_method
+from imitable.paper.methods import CONTROLS, METHODS, find_method
 from imitable.paper.run import Experiment
+from imitable.sampling import effective_sample_size
 from imitable.scores import RectifiedOptimality, ReplayFeasibility
 
 Write = Callable[[str, str], None]
@@ -68,6 +69,7 @@ OWN = """
 from dataclasses import dataclass
 import numpy as np
 from imitable.paper.methods import Method
+from imitable.sampling import effective_sample_size
 from imitable.scores import Uniform
 
 @dataclass(frozen=True)
@@ -109,3 +111,29 @@ def test_what_is_no_method_is_refused(write_module: Write) -> None:
         find_method("own_scores:NUMBER")
     with pytest.raises(ImitableError, match="method 'own_scores:MISSING': own_scores has no 'MISSING'"):
         find_method("own_scores:MISSING")
+
+
+# Controls
+
+
+def test_shuffled_weights_are_those_of_ours_on_other_demonstrations() -> None:
+    task, assessment = turntable.task(), turntable.assessed(turntable.mixed(own=20, other=10))
+    ours, shuffled = (assessment.weights(find_method(name).score(task)) for name in ("ours", "shuffled"))
+    assert np.array_equal(np.sort(shuffled), np.sort(ours))
+    assert not np.array_equal(shuffled, ours)
+    again = turntable.assessed(turntable.mixed(own=20, other=10)).weights(find_method("shuffled").score(task))
+    assert np.array_equal(again, shuffled), "the same demonstrations, the same draw"
+
+
+def test_a_random_subset_is_worth_as_much_as_ours() -> None:
+    task, assessment = turntable.task(), turntable.assessed(turntable.mixed(own=20, other=10))
+    ours, subset = (assessment.weights(find_method(name).score(task)) for name in ("ours", "subset"))
+    assert set(subset) == {0.0, 1.0}
+    assert subset.sum() == round(effective_sample_size(ours))
+    other = turntable.assessed(turntable.mixed(own=20, other=10, seed=5)).weights(find_method("subset").score(task))
+    assert not np.array_equal(other, subset)
+
+
+def test_controls_are_no_rows_of_the_papers_table() -> None:
+    assert not METHODS.keys() & CONTROLS.keys()
+    assert {name: find_method(name) for name in CONTROLS} == CONTROLS

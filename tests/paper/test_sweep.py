@@ -9,12 +9,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
-from hypothesis.extra import numpy as hnp
 
 import imitable.paper.sweep
 from imitable.errors import ImitableError
-from imitable.paper.sweep import Cell, cells, interquartile_mean, parse_seeds, summarize, summary, sweep
+from imitable.paper.sweep import Cell, Settings, cells, parse_seeds, seconds_left, summarize, sweep, verify
 
 START = imitable.paper.sweep._start
 
@@ -28,7 +26,7 @@ class Workers:
         self.most = 0
         self.processes: list[subprocess.Popen[bytes]] = []
 
-    def __call__(self, cell: Cell, options: object) -> "subprocess.Popen[bytes]":
+    def __call__(self, cell: Cell) -> "subprocess.Popen[bytes]":
         self.started.append(cell)
         cell.folder.mkdir(parents=True, exist_ok=True)
         result = json.dumps({"mean_return": float(cell.seed)})
@@ -114,7 +112,7 @@ def test_a_cell_with_damaged_files_does_not_stop_the_rest(tmp_path: Path, monkey
     damaged, good = grid = cells(["driving/slow"], ["none", "ours"], [0], root=tmp_path)
     damaged.folder.mkdir(parents=True)
     (damaged.folder / "config.json").write_text("{")
-    monkeypatch.setattr(imitable.paper.sweep, "_start", lambda cell, options: (START if cell is damaged else fakes)(cell, options))
+    monkeypatch.setattr(imitable.paper.sweep, "_start", lambda cell: (START if cell is damaged else fakes)(cell))
     failures = sweep(grid, workers=1)
     assert [failure.cell for failure in failures] == [damaged]
     assert "config.json" in failures[0].reason
@@ -142,7 +140,7 @@ def test_a_sweep_without_workers_is_refused_rather_than_waited_for(
 def test_an_interrupted_sweep_ends_its_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     processes = []
 
-    def endless(cell: Cell, options: object) -> "subprocess.Popen[bytes]":
+    def endless(cell: Cell) -> "subprocess.Popen[bytes]":
         cell.folder.mkdir(parents=True)
         processes.append(subprocess.Popen([sys.executable, "-S", "-E", "-c", "import time; time.sleep(600)"]))
         return processes[-1]
@@ -161,12 +159,12 @@ def test_an_interrupted_sweep_ends_its_processes(tmp_path: Path, monkeypatch: py
 def test_interrupted_cells_are_resumed_with_their_options_in_single_threaded_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (cell,) = cells(["driving/slow"], ["ours"], [3], root=tmp_path)
+    (cell,) = cells(["driving/slow"], ["ours"], [3], root=tmp_path, settings=Settings(overrides=("sigma=20",)))
     calls = []
     monkeypatch.setattr(imitable.paper.sweep.subprocess, "Popen", lambda command, **options: calls.append((command, options)))
-    imitable.paper.sweep._start(cell, ["--set", "sigma=20"])
+    imitable.paper.sweep._start(cell)
     (cell.folder / "config.json").write_text("{}")
-    imitable.paper.sweep._start(cell, ["--set", "sigma=20"])
+    imitable.paper.sweep._start(cell)
     fresh, again = (command for command, _ in calls)
     assert fresh[1:] == [
         "-m",
@@ -201,33 +199,77 @@ def test_seeds_that_cannot_be_read_are_refused(text: str) -> None:
         parse_seeds(text)
 
 
-# Summing up
+# Settings
 
 
-def test_the_interquartile_mean_by_hand() -> None:
-    assert interquartile_mean(np.array([100.0, 1.0, 2.0, -50.0])) == pytest.approx(1.5)
-    assert interquartile_mean(np.array([3.0])) == pytest.approx(3.0)
-    # Of five, the middle half holds 0.75 of the second and fourth and all of the third.
-    assert interquartile_mean(np.array([-99.0, 1.0, 2.0, 4.0, 99.0])) == pytest.approx((0.75 * 1 + 2 + 0.75 * 4) / 2.5)
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        (Settings(), ""),
+        (Settings(learner="gail", composition="perfect"), "learner=gail,composition=perfect"),
+        (
+            Settings(composition="0.01/0.09/0.9", overrides=("sigma=none", "trpo.gamma=0.9")),
+            "composition=0.01-0.09-0.9,sigma=none,trpo.gamma=0.9",
+        ),
+        (Settings(inverse="learned", count=40, episodes=5), "inverse=learned,count=40,episodes=5"),
+    ],
+)
+def test_settings_have_a_name_that_tells_all(settings: Settings, name: str) -> None:
+    assert settings.name == name
+    assert Settings.named(name) == settings
 
 
-@given(hnp.arrays(np.float64, st.integers(1, 12), elements=st.floats(-1e6, 1e6)), st.floats(-1e3, 1e3))
-def test_the_interquartile_mean_lies_within_and_moves_along(values: np.ndarray, shift: float) -> None:
-    middle = interquartile_mean(values)
-    assert values.min() - 1e-6 <= middle <= values.max() + 1e-6
-    assert interquartile_mean(values + shift) == pytest.approx(middle + shift, abs=1e-6)
-    assert interquartile_mean(values[::-1]) == pytest.approx(middle, abs=1e-6)
+def test_settings_reach_the_run_and_its_configuration(tmp_path: Path) -> None:
+    settings = Settings("gail", "learned", "perfect", ("rounds=7",), count=40, episodes=5)
+    (cell,) = cells(["driving/slow"], ["none"], [3], root=tmp_path, settings=settings)
+    given = "--learner gail --inverse learned --composition perfect --count 40 --episodes 5 --set rounds=7"
+    assert " ".join(cell.command()) == f"imitable run driving/slow --method none --seed 3 -o {cell.folder} {given}"
+    config = cell.config()
+    assert (config["learner"]["rounds"], config["composition"], config["count"], config["episodes"]) == (7, "perfect", 40, 5)
+    assert not {"count", "episodes"} & Cell("driving/slow", "none", 0, tmp_path).config().keys(), "earlier runs stay as they are"
 
 
-def test_the_bootstrap_interval_surrounds_the_interquartile_mean_and_is_repeatable() -> None:
-    means = np.random.default_rng(0).normal(10, 2, 20)
-    one, again = (summary("task", "method", means, rng=np.random.default_rng(1)) for _ in range(2))
-    assert one.interval == again.interval
-    low, high = one.interval
-    assert low < one.interquartile_mean < high
-    assert 0.5 < high - low < 4
-    alone = summary("task", "method", np.array([5.0]), rng=np.random.default_rng(0))
-    assert (alone.interquartile_mean, alone.interval) == (5.0, (5.0, 5.0))
+def finished(cell: Cell, seconds: float) -> None:
+    cell.folder.mkdir(parents=True)
+    (cell.folder / "result.json").write_text(json.dumps({"mean_return": 0.0, "seconds": {"assess": 1.0, "learn": seconds - 1.0}}))
+
+
+def test_the_end_is_expected_by_what_cells_of_the_same_task_took(tmp_path: Path) -> None:
+    grid = cells(["driving/slow", "driving/fast", "ant/x-axis"], ["none", "ours"], [0], root=tmp_path)
+    assert seconds_left(grid, [], workers=2) is None
+    finished(grid[0], 10.0)
+    assert seconds_left(grid, [], workers=1) == pytest.approx(50.0)
+    finished(grid[2], 30.0)
+    # One slow cell of 10 s and one fast one of 30 s are left, and two ants, of which nothing is known: 20 s each.
+    assert seconds_left(grid, [], workers=2) == pytest.approx((10 + 30 + 2 * 20) / 2)
+    assert seconds_left(grid, [grid[3]], workers=2) == pytest.approx((10 + 15 + 2 * 20) / 2)
+
+
+def test_verifying_says_what_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (cell,) = cells(["driving/slow"], ["none"], [0], root=tmp_path)
+    curve = json.dumps({"checkpoints": [{"steps": 1, "mean_return": 5.0}]})
+    written = {"curve.json": curve, "policy.safetensors": "policy"}
+
+    def rerun(command: list[str], **options: object) -> SimpleNamespace:
+        folder = Path(command[command.index("-o") + 1])
+        assert folder != cell.folder
+        assert str(folder.parent) in options["env"]["IMITABLE_CACHE"], "nothing kept from before"  # type: ignore[index]
+        folder.mkdir()
+        for name, text in written.items():
+            (folder / name).write_text(text)
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(imitable.paper.sweep.subprocess, "run", rerun)
+    cell.folder.mkdir(parents=True)
+    for name, text in written.items():
+        (cell.folder / name).write_text(text)
+    assert verify(cell) is None
+    (cell.folder / "curve.json").write_text(curve.replace("5.0", "6.0"))
+    assert verify(cell) == "curve.json differs: mean returns [6.0], now [5.0]"
+    monkeypatch.setattr(
+        imitable.paper.sweep.subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=2, stderr="note\nerror: no such luck\n")
+    )
+    assert verify(cell) == "exit code 2: error: no such luck"
 
 
 def test_cells_that_assess_the_same_demonstrations_do_not_start_together(tmp_path: Path) -> None:
@@ -243,7 +285,7 @@ def test_a_folder_that_cannot_be_made_fails_only_its_cell(workers: Workers, tmp_
     blocked, good = grid = cells(["driving/slow", "driving/fast"], ["none"], [0], root=tmp_path)
     (tmp_path / "driving-slow").write_text("mine")
     fakes = workers
-    monkeypatch.setattr(imitable.paper.sweep, "_start", lambda cell, options: (START if cell is blocked else fakes)(cell, options))
+    monkeypatch.setattr(imitable.paper.sweep, "_start", lambda cell: (START if cell is blocked else fakes)(cell))
     (failure,) = sweep(grid, workers=1)
     assert failure.cell is blocked
     assert "cannot write" in failure.reason

@@ -11,7 +11,7 @@ from io import TextIOWrapper
 
 import tyro
 
-from imitable.cli import cache, check, deploy, evaluate, paper, render, score
+from imitable.cli import cache, check, deploy, evaluate, paper, render, score, sweep
 from imitable.errors import ImitableError
 from imitable.paper.sweep import end_with_parent
 from imitable.report.terminal import print_line
@@ -26,7 +26,7 @@ COMMANDS = (
     evaluate.evaluate,
     render.render,
     deploy.deploy,
-    paper.sweep,
+    sweep.sweep,
     paper.expert,
     cache.cache,
     paper.demo,

@@ -1,27 +1,26 @@
-"""Commands of the paper's experiments: their tasks, methods, demonstrations, runs and sweeps."""
+"""Commands of the paper's experiments: their tasks, methods, demonstrations and runs."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 from tyro.conf import arg
 
 from imitable.arrays import one_thread
 from imitable.cli.options import Composition, InverseName, LearnerName, Output, Overrides, Overwrite, Resume, Seed, TaskName
 from imitable.errors import ImitableError
+from imitable.evaluation import EPISODES
 from imitable.formats import npz, read
 from imitable.paper import TASK_NAMES
 from imitable.paper.demo import run_demo
+from imitable.paper.demonstrators import DEMONSTRATIONS
 from imitable.paper.expert_training import train_and_save
-from imitable.paper.methods import METHODS, find_method
+from imitable.paper.methods import CONTROLS, METHODS, find_method
 from imitable.paper.run import Experiment, collected, run_in_folder
-from imitable.paper.sweep import Cell, cells, parse_seeds, summarize, sweep as sweep_cells
+from imitable.paper.sweep import parse_seeds
 from imitable.paper.tasks import find_task
 from imitable.report.terminal import print_divergence, print_line as print, print_table, progress_bar
 from imitable.store.cache import default_cache
 from imitable.store.files import check_writable
-from imitable.store.runs import RunFolder
 
 
 def tasks() -> None:
@@ -35,15 +34,15 @@ def tasks() -> None:
 
 
 def methods() -> None:
-    """List the methods."""
-    print_table(("method", "what counts"), [(name, method.summary) for name, method in METHODS.items()])
+    """List the methods, and two controls."""
+    print_table(("method", "what counts"), [(name, method.summary) for name, method in (METHODS | CONTROLS).items()])
 
 
 def collect(
     task: TaskName,
     *,
     output: Output,
-    count: int = 1000,
+    count: int = DEMONSTRATIONS,
     composition: Composition = "paper",
     seed: Seed = 0,
     overwrite: Overwrite = False,
@@ -69,6 +68,8 @@ def run(
     seed: Seed = 0,
     demos: Annotated[Path | None, arg(help="your own demonstrations (.npz) instead of the task's")] = None,
     composition: Composition = "paper",
+    count: Annotated[int, arg(help="of the task's own demonstrations")] = DEMONSTRATIONS,
+    episodes: Annotated[int, arg(help="of each evaluation")] = EPISODES,
     overrides: Overrides = (),
     overwrite: Overwrite = False,
     resume: Resume = False,
@@ -82,6 +83,8 @@ def run(
             seed=seed,
             demonstrations=None if demos is None else read(demos),
             composition=composition,
+            count=count,
+            episodes=episodes,
             overwrite=overwrite,
             resume=resume,
             keep=default_cache(),
@@ -89,55 +92,6 @@ def run(
         )
     print(f"{output}: mean return {result['mean_return']:.2f} over {len(result['returns'])} episodes")
     print_divergence(result["diverged"])
-
-
-def sweep(
-    *,
-    tasks: tuple[str, ...],
-    methods: tuple[str, ...],
-    output: Output,
-    seeds: Annotated[str, arg(help="such as 0-4")] = "0-4",
-    learner: LearnerName = None,
-    inverse: InverseName = None,
-    composition: Composition = "paper",
-    workers: Annotated[int, arg(help="single-threaded processes at a time")] = 2,
-    overrides: Overrides = (),
-) -> None:
-    """Run a grid of tasks, methods and seeds; finished cells are skipped and interrupted ones resumed."""
-    grid = cells(tasks, methods, parse_seeds(seeds), root=output)
-    experiments = {
-        (task, method): Experiment.of(find_task(task), find_method(method), learner=learner, inverse=inverse, overrides=overrides)
-        for task in tasks
-        for method in methods
-    }
-
-    def check(cell: Cell) -> None:
-        RunFolder(cell.folder).check(experiments[cell.task, cell.method].config(seed=cell.seed, composition=composition))
-
-    options = [option for override in overrides for option in ("--set", override)]
-    options += [] if learner is None else ["--learner", learner]
-    options += [] if inverse is None else ["--inverse", inverse]
-    options += [] if composition == "paper" else ["--composition", composition]
-    with progress_bar(f"{len(grid)} runs") as progress:
-        failures = sweep_cells(grid, workers=workers, options=options, check=check, progress=progress)
-    failed = {failure.cell for failure in failures}
-    rows = [
-        (
-            each.task,
-            each.method,
-            str(len(each.means)),
-            f"{each.means.mean():.1f} +- {each.std:.1f}" if len(each.means) > 1 else f"{each.means.mean():.1f}",
-            f"{each.interquartile_mean:.1f}",
-            f"[{each.interval[0]:.1f}, {each.interval[1]:.1f}]" if len(each.means) > 1 else "-",
-        )
-        for each in summarize([cell for cell in grid if cell not in failed], rng=np.random.default_rng(0))
-    ]
-    print_table(("task", "method", "seeds", "mean +- sd", "interquartile mean", "95 % interval"), rows)
-    for failure in failures:
-        cell = failure.cell
-        print(f"failed: {cell.task} {cell.method} seed {cell.seed}: {failure.reason}", file=sys.stderr)
-    if failures:
-        raise ImitableError(f"{len(failures)} of {len(grid)} runs failed; fix the cause and give the same command again")
 
 
 def expert(

@@ -26,6 +26,8 @@ COMPOSITIONS = {
     "imperfect": "the paper's without its optimal demonstrations",
 }
 """Which demonstrations are mixed, by name; or the shares themselves, such as 0.1/0.45/0.45, of optimal / suboptimal / other-dynamics."""
+DEMONSTRATIONS = 1000
+"""In a set, if nothing else is said."""
 POLICIES = Path(__file__).parent / "policies"
 
 Actor = Callable[[Array, Generator], Array]
@@ -119,7 +121,7 @@ def trained_demonstrators(task: str, target: Simulator, *, other_task: str, othe
 def collect(
     demonstrators: Demonstrators,
     *,
-    count: int = 1000,
+    count: int = DEMONSTRATIONS,
     composition: str = "paper",
     rng: Generator,
     progress: Progress = no_progress,

@@ -1,10 +1,11 @@
-"""The paper's methods: how demonstrations are weighted, and the learner where it is not the task's own."""
+"""The paper's methods, and controls: how demonstrations are weighted, and the learner where it is not the task's own."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from imitable.errors import ImitableError
+from imitable.paper.controls import Shuffled, Subset
 from imitable.paper.tasks import Task
 from imitable.registry import find
 from imitable.scores import NaiveOptimality, Product, Score, Uniform, product
@@ -50,10 +51,19 @@ METHODS: dict[str, Method] = {
     )
 }
 
+CONTROLS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method("shuffled", "the weights of ours, dealt out at random", lambda task: Shuffled(ours(task))),
+        Method("subset", "a random subset, as large as the weights of ours are effectively worth", lambda task: Subset(ours(task))),
+    )
+}
+"""Methods that show what is luck or mere data reduction; no rows of the paper's."""
+
 
 def find_method(name: str) -> Method:
     """The method of this name; a user's own as `module:object`, which may be a `Method` or a score."""
-    found: Any = find("method", name, METHODS)
+    found: Any = find("method", name, METHODS | CONTROLS)
     if isinstance(found, Method):
         return found
     if not callable(found):

@@ -60,6 +60,8 @@ def _assigned(value: Any, path: list[str], text: str) -> Any:
     if rest:
         return dataclasses.replace(value, **{name: _assigned(old, rest, text)})
     kind = get_type_hints(type(value))[name]
+    if text == "none" and type(None) in get_args(kind):
+        return dataclasses.replace(value, **{name: None})
     kinds = [each for each in (get_args(kind) if old is None or type(None) in get_args(kind) else (type(old),)) if each is not type(None)]
     try:
         new = _read(text, kinds[0])

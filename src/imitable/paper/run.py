@@ -9,10 +9,11 @@ from imitable.arrays import Progress, no_progress, one_thread, part_of
 from imitable.assessment import ASSESS_VERSION, Keep, check_columns, make_anew
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
+from imitable.evaluation import EPISODES
 from imitable.formats import npz
 from imitable.inverse_dynamics import INVERSE_DYNAMICS
 from imitable.learners import LEARN_VERSION, Learner
-from imitable.paper.demonstrators import COLLECT_VERSION, collect
+from imitable.paper.demonstrators import COLLECT_VERSION, DEMONSTRATIONS, collect
 from imitable.paper.methods import Method
 from imitable.paper.overrides import with_overrides
 from imitable.paper.tasks import Task
@@ -45,11 +46,20 @@ class Experiment:
         task, chosen = with_overrides(task, chosen, overrides)
         return cls(task, method, method.score(task), chosen)
 
-    def config(self, *, seed: int, demonstrations: Demonstrations | None = None, composition: str = "paper") -> dict[str, Any]:
+    def config(
+        self,
+        *,
+        seed: int,
+        demonstrations: Demonstrations | None = None,
+        composition: str = "paper",
+        count: int = DEMONSTRATIONS,
+        episodes: int = EPISODES,
+    ) -> dict[str, Any]:
         """Everything a run's numbers depend on."""
         task = self.task
         if demonstrations is None:
             source = {"composition": composition, "demonstrators": _described(task.demonstrators), "collect version": COLLECT_VERSION}
+            source |= {"count": count} if count != DEMONSTRATIONS else {}
         else:
             source = {"sha256 of demonstrations": demonstrations.digest}
         parts = {"robot": task.robot, "model": task.model, "exploration": task.exploration, "score": self.score, "learner": self.learner}
@@ -61,6 +71,7 @@ class Experiment:
             "method": self.method.name,
             "seed": Streams(seed).seed,  # checked
             **source,
+            **({"episodes": episodes} if episodes != EPISODES else {}),
             **{name: _described(part) for name, part in parts.items()},
             "versions": {**versions(), **stages},
         }
@@ -71,6 +82,8 @@ class Experiment:
         seed: int,
         demonstrations: Demonstrations | None = None,
         composition: str = "paper",
+        count: int = DEMONSTRATIONS,
+        episodes: int = EPISODES,
         keep: Keep = make_anew,
         record: Record | None = None,
         progress: Progress = no_progress,
@@ -78,7 +91,8 @@ class Experiment:
         """Learn a policy for the task's robot from its own demonstrations, or from those that are given, and evaluate it."""
         task = self.task
         if demonstrations is None:
-            demonstrations = collected(task, seed=seed, composition=composition, keep=keep, progress=part_of(progress, 0.0, 0.1))
+            collecting = part_of(progress, 0.0, 0.1)
+            demonstrations = collected(task, seed=seed, count=count, composition=composition, keep=keep, progress=collecting)
         return imitate(
             demonstrations,
             task.robot,
@@ -88,6 +102,7 @@ class Experiment:
             exploration=task.exploration,
             evaluated_on=task.evaluated_on,
             seed=seed,
+            episodes=episodes,
             keep=keep,
             record=record,
             progress=part_of(progress, 0.1, 1.0),
@@ -113,6 +128,8 @@ def run_in_folder(
     seed: int,
     demonstrations: Demonstrations | None = None,
     composition: str = "paper",
+    count: int = DEMONSTRATIONS,
+    episodes: int = EPISODES,
     overwrite: bool = False,
     resume: bool = False,
     keep: Keep = make_anew,
@@ -124,13 +141,13 @@ def run_in_folder(
             raise ImitableError(f"composition {composition!r} mixes the task's own demonstrations; leave it out when you give others")
         check_columns(demonstrations, experiment.task.robot)
     record = RunFolder(folder)
-    config = experiment.config(seed=seed, demonstrations=demonstrations, composition=composition)
+    given: dict[str, Any] = {"demonstrations": demonstrations, "composition": composition, "count": count, "episodes": episodes}
+    config = experiment.config(seed=seed, **given)
     with record.lock():
         record.open(config, overwrite=overwrite, resume=resume)
         if (finished := record.result()) is not None:
             return finished
-        given = {"demonstrations": demonstrations, "composition": composition}
-        return record.finish(experiment.run(seed=seed, **given, keep=keep, record=record, progress=progress))  # type: ignore[arg-type]
+        return record.finish(experiment.run(seed=seed, **given, keep=keep, record=record, progress=progress))
 
 
 @one_thread()
@@ -138,7 +155,7 @@ def collected(
     task: Task,
     *,
     seed: int,
-    count: int = 1000,
+    count: int = DEMONSTRATIONS,
     composition: str = "paper",
     keep: Keep = make_anew,
     progress: Progress = no_progress,

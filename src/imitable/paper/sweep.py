@@ -9,22 +9,75 @@ import sys
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
-from imitable.arrays import Array, Generator, Progress, no_progress
+from imitable.arrays import Generator, Progress, no_progress
 from imitable.errors import ImitableError
+from imitable.evaluation import EPISODES
+from imitable.paper.demonstrators import DEMONSTRATIONS
+from imitable.paper.methods import find_method
+from imitable.paper.run import Experiment
+from imitable.paper.statistics import Summary, summary
+from imitable.paper.tasks import find_task
 from imitable.store.files import check_writable
 from imitable.store.locks import holder_of, is_locked
-from imitable.store.runs import SCORES, RunFolder
+from imitable.store.runs import CURVE, POLICY, SCORES, RunFolder
 
 LOG = "log.txt"
 PARENT = "IMITABLE_PARENT"
 """Environment variable: the process of the sweep that started a run."""
 PATIENCE = 10.0  # s
 SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "IMITABLE_THREADS": "1"}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a cell has other than the task's own, in the words of `imitable run`."""
+
+    learner: str | None = None
+    inverse: str | None = None
+    composition: str = "paper"
+    overrides: tuple[str, ...] = ()
+    count: int = DEMONSTRATIONS
+    episodes: int = EPISODES
+
+    @property
+    def given(self) -> dict[str, str]:
+        """Options with other values than their defaults, by name."""
+        options = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "overrides"}
+        return {name: str(value) for name, value in options.items() if value != getattr(OWN, name)}
+
+    @property
+    def name(self) -> str:
+        """Of a folder; empty without any. `Settings.named` reads it."""
+        return ",".join([*(f"{name}={value.replace('/', '-')}" for name, value in self.given.items()), *self.overrides])
+
+    @classmethod
+    def named(cls, name: str) -> "Settings":
+        """The settings whose name this is."""
+        pairs = dict(each.split("=", 1) for each in name.split(",") if each)
+        options: dict[str, Any] = {each.name: pairs.pop(each.name) for each in fields(cls) if each.name in pairs}
+        options |= {key: int(options[key]) for key in ("count", "episodes") if key in options}
+        if "-" in options.get("composition", ""):
+            options["composition"] = options["composition"].replace("-", "/")
+        return cls(overrides=tuple(f"{key}={value}" for key, value in pairs.items()), **options)
+
+    def arguments(self) -> list[str]:
+        """For `imitable run`."""
+        pairs = [*((f"--{name}", value) for name, value in self.given.items()), *(("--set", each) for each in self.overrides)]
+        return [part for pair in pairs for part in pair]
+
+    def experiment(self, task: str, method: str) -> Experiment:
+        options = {"learner": self.learner, "inverse": self.inverse, "overrides": self.overrides}
+        return Experiment.of(find_task(task), find_method(method), **options)  # type: ignore[arg-type]
+
+
+OWN = Settings()
 
 
 @dataclass(frozen=True)
@@ -35,10 +88,25 @@ class Cell:
     method: str
     seed: int
     root: Path
+    settings: Settings = OWN
 
     @property
     def folder(self) -> Path:
         return self.root / self.task.replace("/", "-") / self.method / f"seed-{self.seed}"
+
+    def command(self, folder: Path | None = None) -> list[str]:
+        """That runs it, there or in another folder."""
+        name = ["run", self.task, "--method", self.method, "--seed", str(self.seed), "-o", str(folder or self.folder)]
+        return ["imitable", *name, *self.settings.arguments()]
+
+    def check(self) -> None:
+        """Refuse a folder with a run of other settings."""
+        RunFolder(self.folder).check(self.config())
+
+    def config(self) -> dict[str, Any]:
+        settings = self.settings
+        experiment = settings.experiment(self.task, self.method)
+        return experiment.config(seed=self.seed, composition=settings.composition, count=settings.count, episodes=settings.episodes)
 
 
 @dataclass(frozen=True)
@@ -49,9 +117,9 @@ class Failure:
     reason: str
 
 
-def cells(tasks: Sequence[str], methods: Sequence[str], seeds: Sequence[int], *, root: Path) -> list[Cell]:
+def cells(tasks: Sequence[str], methods: Sequence[str], seeds: Sequence[int], *, root: Path, settings: Settings = OWN) -> list[Cell]:
     """Seed by seed, so that an interrupted sweep leaves whole tables of fewer seeds."""
-    every = [Cell(task, method, seed, root) for seed, task, method in itertools.product(seeds, tasks, methods)]
+    every = [Cell(task, method, seed, root, settings) for seed, task, method in itertools.product(seeds, tasks, methods)]
     return list(dict.fromkeys(every))
 
 
@@ -59,13 +127,13 @@ def sweep(
     grid: Sequence[Cell],
     *,
     workers: int = 2,
-    options: Sequence[str] = (),
     check: Callable[[Cell], None] = lambda cell: None,
     progress: Progress = no_progress,
+    watch: Callable[[Collection[Cell]], None] = lambda running: None,
 ) -> list[Failure]:
     """Run every cell that is not finished, `workers` single-threaded processes at a time; failures do not stop the rest.
 
-    `check` may refuse a cell by an `ImitableError`, such as one made with other settings.
+    `check` may refuse a cell by an `ImitableError`, such as one made with other settings. `watch` is told again and again which run.
     """
     if workers < 1:
         raise ImitableError(f"workers is {workers}; a sweep needs at least one")
@@ -85,7 +153,7 @@ def sweep(
             while waiting and len(running) < workers:
                 cell = waiting.pop(_next(waiting, running))
                 try:
-                    running[cell] = _start(cell, options)
+                    running[cell] = _start(cell)
                 except ImitableError as error:
                     failures.append(Failure(cell, str(error)))
             for cell, process in list(running.items()):
@@ -93,6 +161,7 @@ def sweep(
                     del running[cell]
                     if not RunFolder(cell.folder).finished:
                         failures.append(Failure(cell, _last_line(cell, process.returncode)))
+            watch(running)
             time.sleep(0.2)
     finally:
         _stop(list(running.values()))
@@ -127,16 +196,15 @@ def _next(waiting: Sequence[Cell], running: Collection[Cell]) -> int:
     return next((number for number, cell in enumerate(waiting) if (cell.task, cell.seed) not in assessing), 0)
 
 
-def _start(cell: Cell, options: Sequence[str]) -> "subprocess.Popen[bytes]":
+def _start(cell: Cell) -> "subprocess.Popen[bytes]":
     check_writable(cell.folder / LOG)
     cell.folder.mkdir(parents=True, exist_ok=True)
     resuming = ["--resume"] if RunFolder(cell.folder).config() is not None else []
-    command = [sys.executable, "-m", "imitable", "run", cell.task, "--method", cell.method, "--seed", str(cell.seed)]
     if is_locked(cell.folder):
         raise ImitableError(f"{cell.folder} is in use by {holder_of(cell.folder)}; wait for it, or stop it")
     with (cell.folder / LOG).open("wb") as log:
         return subprocess.Popen(
-            [*command, "-o", str(cell.folder), *resuming, *options],
+            [sys.executable, "-m", *cell.command(), *resuming],
             stdout=log,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
@@ -151,25 +219,6 @@ def _last_line(cell: Cell, code: int) -> str:
     return f"exit code {code}: {lines[-1] if lines else 'no output'} (see {cell.folder / LOG})"
 
 
-@dataclass(frozen=True)
-class Summary:
-    """Mean returns of one task and method over seeds."""
-
-    task: str
-    method: str
-    means: Array
-    """(seed,) mean return of the last policy of each run."""
-    interquartile_mean: float
-    """Interquartile mean over the seeds."""
-    interval: tuple[float, float]
-    """95 % bootstrap interval of the interquartile mean."""
-
-    @property
-    def std(self) -> float:
-        """Standard deviation over the seeds; not a number where there is only one."""
-        return float(self.means.std(ddof=1)) if len(self.means) > 1 else float("nan")
-
-
 def summarize(grid: Sequence[Cell], *, rng: Generator) -> list[Summary]:
     """One line per task and method, over the seeds that are finished."""
     found: dict[tuple[str, str], list[float]] = {}
@@ -179,19 +228,41 @@ def summarize(grid: Sequence[Cell], *, rng: Generator) -> list[Summary]:
     return [summary(task, method, np.array(means), rng=rng) for (task, method), means in sorted(found.items())]
 
 
-def summary(task: str, method: str, means: Array, *, rng: Generator) -> Summary:
-    """Interquartile mean with its bootstrap interval over seeds."""
-    resampled = rng.choice(means, (10_000, len(means)))
-    low, high = np.percentile(interquartile_mean(resampled), [2.5, 97.5])
-    return Summary(task, method, means, float(interquartile_mean(means)), (float(low), float(high)))
+def verify(cell: Cell) -> str | None:
+    """Run a finished cell again, with nothing kept from before; what differs, None where nothing does."""
+    with TemporaryDirectory() as scratch:
+        environment = {**os.environ, **SINGLE_THREADED, "IMITABLE_CACHE": f"{scratch}/cache"}
+        again = Path(scratch) / "run"
+        done = subprocess.run(
+            [sys.executable, "-m", *cell.command(again)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+        if done.returncode:
+            return f"exit code {done.returncode}: {(done.stderr.strip().splitlines() or ['no output'])[-1]}"
+        for name in (CURVE, POLICY):
+            if (again / name).read_bytes() != (cell.folder / name).read_bytes():
+                means = [[each["mean_return"] for each in RunFolder(folder).curve()] for folder in (cell.folder, again)]
+                return f"{name} differs: mean returns {means[0]}, now {means[1]}"
+    return None
 
 
-def interquartile_mean(values: Array) -> Array:
-    """Mean of the middle half along the last axis, counting the values at its edges in part."""
-    count = values.shape[-1]
-    edges = np.arange(count + 1) / count
-    inside = np.clip(np.minimum(edges[1:], 0.75) - np.maximum(edges[:-1], 0.25), 0.0, None) / 0.5
-    return np.asarray((np.sort(values, axis=-1) * inside).sum(axis=-1))
+def seconds_left(grid: Sequence[Cell], running: Collection[Cell], *, workers: int) -> float | None:
+    """Until the end, by what finished cells of the same task, or else of any, took; None before one has finished."""
+    spent: dict[str, list[float]] = {}
+    for cell in grid:
+        if (result := RunFolder(cell.folder).result()) and "seconds" in result:
+            spent.setdefault(cell.task, []).append(sum(result["seconds"].values()))
+    if not spent:
+        return None
+    means = {task: float(np.mean(each)) for task, each in spent.items()}
+    anywhere = float(np.mean(list(means.values())))
+    unfinished = [cell for cell in grid if not RunFolder(cell.folder).finished]
+    half_done = sum(means.get(cell.task, anywhere) / 2 for cell in running)
+    return (sum(means.get(cell.task, anywhere) for cell in unfinished) - half_done) / workers
 
 
 def parse_seeds(text: str) -> list[int]:

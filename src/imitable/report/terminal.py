@@ -2,7 +2,7 @@
 
 import builtins
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -35,6 +35,28 @@ def progress_bar(title: str) -> Iterator[Progress]:
 def print_line(text: object = "", *, file: TextIO | None = None) -> None:
     """Print one line that stays one, whatever names are in it; commands use it in place of `print`."""
     builtins.print(escaped(text, limit=MESSAGE), file=file)
+
+
+@contextmanager
+def live_table(header: tuple[str, ...]) -> Iterator[Callable[[Sequence[tuple[str, ...]], str], None]]:
+    """A table on a terminal that rewrites itself, nothing elsewhere; gives a function that takes its rows and a caption."""
+    from rich.console import Console
+    from rich.live import Live
+    from rich.table import Table as RichTable
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda rows, caption: None
+        return
+    with Live(console=console, transient=True, refresh_per_second=1) as live:
+
+        def show(rows: Sequence[tuple[str, ...]], caption: str) -> None:
+            table = RichTable(*header, caption=caption)
+            for row in rows:
+                table.add_row(*row)
+            live.update(table)
+
+        yield show
 
 
 def print_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
