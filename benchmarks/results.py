@@ -1,14 +1,15 @@
 """Keep the small files of a sweep in the repository, and write docs/results.md from them.
 
-python benchmarks/results.py keep RUNS                     # RUNS is the folder given to `imitable sweep -o`
+python benchmarks/results.py keep RUNS                     # RUNS is the folder given to `imitable sweep -o`, of studies or not
 python benchmarks/results.py keep RUNS sigma=10            # of a sweep with `--set sigma=10`; several are joined by commas
-python benchmarks/results.py keep RUNS inverse=learned     # of a sweep with `--inverse learned`; likewise learner=gail
+python benchmarks/results.py keep RUNS inverse=learned     # of a sweep with `--inverse learned`; likewise learner=, composition=
 python benchmarks/results.py write [FOLDER]                # FOLDER/results.md and its pictures from benchmarks/results/; docs if left out
 """
 
 import json
 import sys
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,16 @@ import numpy as np
 from imitable.arrays import one_thread
 from imitable.evaluation import evaluate
 from imitable.networks import Policy
-from imitable.paper import TASK_NAMES
+from imitable.paper import TASK_NAMES, driving
 from imitable.paper.demonstrators import SOURCES
-from imitable.paper.methods import METHODS, find_method
-from imitable.paper.run import Experiment
-from imitable.paper.sweep import Summary, summary
+from imitable.paper.methods import CONTROLS, METHODS
+from imitable.paper.statistics import Summary, gap_closed, interquartile, paired_difference, probability_of_improvement, summary
+from imitable.paper.studies import STUDIES
+from imitable.paper.sweep import Cell, Settings
 from imitable.paper.tasks import find_task, published
 from imitable.pipeline import Streams
 from imitable.report.figures import draw_curves, draw_returns
+from imitable.rollouts import run_episodes
 from imitable.simulators import Simulator
 from imitable.store.files import read_table
 from imitable.store.runs import POLICY, SCORES, RunFolder
@@ -36,44 +39,47 @@ TABLE = "table"
 STOCK = HERE / "stock_robots.json"
 FURTHER, FURTHER_LONG = 1000, 100  # more episodes of each policy, as `imitable evaluate RUN --episodes` measures them; of 1000 steps each
 FURTHER_SEED = 1_000_000
-OTHERS = [method for method in METHODS if method != "ours"]
-OPTIONS = ("inverse", "learner")
-"""Options of a sweep that a variant may name beside what was `--set`."""
+ROWS = [*METHODS, *CONTROLS]
+OTHERS = [method for method in ROWS if method != "ours"]
 EARLIER = "†"
 """Marks what was made by version 0.1."""
+
+ELSEWHERE = {"learner=gail", "inverse=learned", "composition=released"}
+"""Variants of studies that are not a series: shown among other settings."""
 
 Cells = dict[tuple[str, str], list[dict[str, Any]]]
 
 
-def keep(runs: Path, variant: str = TABLE) -> None:
-    """Copy settings, versions, curve and final returns of every finished run into benchmarks/results/VARIANT/."""
+def keep(runs: Path, given: str = TABLE) -> None:
+    """Copy settings, versions, curve and final returns of every finished run into benchmarks/results/VARIANT/.
+
+    A study has a folder for each of its settings, which names them; of another sweep they are given.
+    """
     for path in sorted(runs.glob("**/result.json")):
         folder = RunFolder(path.parent)
         config, result = folder.config() or {}, folder.result() or {}
+        parts = path.relative_to(runs).parts  # VARIANT/TASK/METHOD/seed-N/result.json
+        variant = parts[0] if len(parts) == 5 else given
         check_settings(config, variant, path.parent)
         curve = [{"steps": each["steps"], "mean_return": round(each["mean_return"], 3)} for each in folder.curve()]
         name = f"{config['task'].replace('/', '-')}--{config['method']}--{config['seed']}.json"
         (KEPT / variant).mkdir(parents=True, exist_ok=True)
         further = measured_further(find_task(config["task"]).judge, folder.path)
         cell = {"config": config, "result": result, "curve": curve, "further": further, **feasible_by_source(folder.path)}
+        if config["task"].startswith("driving/"):
+            cell["arrived"] = arrived(find_task(config["task"]).robot, folder.path)
         (KEPT / variant / name).write_text(json.dumps(cell) + "\n")
 
 
 def check_settings(config: dict[str, Any], variant: str, folder: Path) -> None:
     """Refuse a run whose settings are not those that the variant names."""
-    options, overrides = split_variant(variant)
-    experiment = Experiment.of(find_task(config["task"]), find_method(config["method"]), overrides=overrides, **options)
-    wanted = experiment.config(seed=config["seed"])
-    for part in ("model", "exploration", "score", "learner"):
-        if config.get(part) != wanted[part]:
-            sys.exit(f"{folder} was made with {part} {config.get(part)}, not with that of {variant!r}: {wanted[part]}; name what was set")
-
-
-def split_variant(variant: str) -> tuple[dict[str, str], list[str]]:
-    """Options such as {"inverse": "learned"}, and the rest, which is `--set`."""
-    given = [] if variant == TABLE else variant.split(",")
-    options = dict(each.split("=", 1) for each in given if each.split("=")[0] in OPTIONS)
-    return options, [each for each in given if each.split("=")[0] not in OPTIONS]
+    settings = Settings.named("" if variant == TABLE else variant)
+    wanted = Cell(config["task"], config["method"], config["seed"], folder, settings).config()
+    for part in ("composition", "count", "episodes", "model", "exploration", "score", "learner"):
+        if config.get(part) != wanted.get(part):
+            sys.exit(
+                f"{folder} was made with {part} {config.get(part)}, not with that of {variant!r}: {wanted.get(part)}; name what was set"
+            )
 
 
 def measured_further(robot: Simulator, folder: Path) -> float:
@@ -82,6 +88,14 @@ def measured_further(robot: Simulator, folder: Path) -> float:
     with one_thread():
         returns = evaluate(Policy.load(folder / POLICY), robot, episodes=episodes, rng=Streams(FURTHER_SEED).evaluating()).returns
     return round(float(returns.mean()), 3)
+
+
+def arrived(robot: Simulator, folder: Path) -> float:
+    """Of further drives, the share that ends at the goal."""
+    with one_thread():
+        drives = run_episodes(robot, Policy.load(folder / POLICY), count=FURTHER, rng=Streams(FURTHER_SEED).evaluating()).trajectories
+    ends = robot.restore(drives.observations[drives.starts + drives.lengths])
+    return round(float(driving.touches(ends[:, :2], ends[:, driving.HEADING], *driving.GOAL).mean()), 4)
 
 
 def feasible_by_source(folder: Path) -> dict[str, dict[str, list[float]]]:
@@ -125,13 +139,14 @@ def summaries(cells: Cells, *, further: bool = False) -> dict[tuple[str, str], S
 
 def other_settings() -> list[Path]:
     """Folders of cells that were made under other settings than the tasks' own, which name them."""
-    return sorted(path for path in KEPT.iterdir() if path.is_dir() and path.name != TABLE)
+    shown = {variant for variant, _ in PERFECT.values()} | {
+        each.name for study in STUDIES.values() for part in study.parts for each in part.settings
+    }
+    return sorted(path for path in KEPT.iterdir() if path.is_dir() and path.name != TABLE and path.name not in shown - ELSEWHERE)
 
 
 def _settings(folder: Path) -> str:
-    options, overrides = split_variant(folder.name)
-    given = [f"--{name} {value}" for name, value in options.items()] + [f"--set {each}" for each in overrides]
-    return f"`{' '.join(given)}`"
+    return f"`{' '.join(Settings.named(folder.name).arguments())}`"
 
 
 def variants_section() -> list[str]:
@@ -160,7 +175,7 @@ def results_table(cells: Cells, found: dict[tuple[str, str], Summary], further: 
         "|---|---|---|---|---|---|---|---|",
     ]
     for task in TASK_NAMES:
-        for method in METHODS:
+        for method in ROWS:
             if each := found.get((task, method)):
                 more, name = further[task, method], f"{method}{mark(cells[task, method])}"
                 lines.append(
@@ -197,10 +212,14 @@ def verdicts(found: dict[tuple[str, str], Summary]) -> list[str]:
     return lines
 
 
+@cache
 def expert_return(task: str) -> float:
-    """Of the policy that is shipped as this task's optimal demonstrator; 0 where that is hand-made."""
+    """Of this task's optimal demonstrator: as recorded with the shipped policy, or measured where it is hand-made."""
     record = POLICIES / f"{task.replace('/', '-')}-optimal.json"
-    return float(json.loads(record.read_text())["mean_return"]) if record.exists() else 0.0
+    if record.exists():
+        return float(json.loads(record.read_text())["mean_return"])
+    demonstrators, rng = find_task(task).demonstrators, np.random.default_rng(0)
+    return float(evaluate(lambda seen: demonstrators.optimal(seen, rng), demonstrators.target, episodes=FURTHER, rng=rng).returns.mean())
 
 
 def differences(cells: Cells, *, further: bool) -> list[str]:
@@ -210,13 +229,10 @@ def differences(cells: Cells, *, further: bool) -> list[str]:
         ours = _by_seed(cells.get((task, "ours"), []), further=further)
         for method in OTHERS:
             other = _by_seed(cells.get((task, method), []), further=further)
-            gains = np.array([ours[seed] - other[seed] for seed in ours if seed in other])
-            if len(gains) > 1:
-                low, high = np.percentile(np.random.default_rng(0).choice(gains, (10_000, len(gains))).mean(axis=1), [2.5, 97.5])
+            gains, mean = paired_difference(ours, other, rng=np.random.default_rng(0))
+            if mean is not None:
                 won = f"{(gains > 0).sum()} of {len(gains)}"
-                lines.append(
-                    f"| {task} | {method}{mark(cells[task, method])} | {len(gains)} | {gains.mean():.1f} [{low:.1f}, {high:.1f}] | {won} |"
-                )
+                lines.append(f"| {task} | {method}{mark(cells[task, method])} | {len(gains)} | {mean:.1f} | {won} |")
     return lines
 
 
@@ -228,11 +244,89 @@ def _yes(value: bool) -> str:
     return "yes" if value else "**no**"
 
 
+def perfect_section() -> list[str]:
+    """What each learner makes of perfect demonstrations only, beside their expert: who fails here proves nothing elsewhere."""
+    lines = []
+    for task in TASK_NAMES:
+        for name, (variant, method) in PERFECT.items():
+            if some := load(variant).get((task, method)):
+                each, expert = summaries({(task, method): some})[task, method], expert_return(task)
+                share = 1 - abs(expert - float(each.means.mean())) / abs(expert) if each.means.mean() < expert else 1.0
+                goals = [cell["arrived"] for cell in some if "arrived" in cell]
+                reached = float(np.mean(goals)) if goals else share
+                of_goal = f"{np.mean(goals):.1%}" if goals else "-"
+                lines.append(f"| {task} | {name} | {len(some)} | {_mean(each)} | {expert:.1f} | {of_goal} | {_yes(reached >= 0.9)} |")
+    if not lines:
+        return []
+    return [
+        "## Perfect demonstrations only",
+        "",
+        "Made by `imitable sweep --study perfect`: only the optimal demonstrations of the paper's mixture. Before a learner's other cells",
+        "count, its return must come within 10 % of the expert's; on Driving 90 % of the drives must arrive.",
+        "",
+        "| task | learner | seeds | mean ± sd | expert | arrive | reached |",
+        "|---|---|---|---|---|---|---|",
+        *lines,
+        "",
+    ]
+
+
+PERFECT = {
+    "cloning": ("learner=cloning,composition=perfect", "none"),
+    "GAIL": ("learner=gail,composition=perfect", "none"),
+    **{name: ("composition=perfect", method) for name, method in (("2IWIL", "2iwil"), ("IC-GAIL", "ic-gail"), ("SAIL", "sail"))},
+}
+"""Learners by name: the variant and the method of their runs."""
+
+
+def across_tasks(cells: Cells) -> list[str]:
+    """Each method over all tasks that have it: which share of the gap from none to the expert it closes, and how often ours beats it."""
+    rng, lines = np.random.default_rng(0), []
+    returns = {key: np.array([cell["further"] for cell in some]) for key, some in cells.items()}
+    for method in ROWS:
+        tasks = [task for task in TASK_NAMES if (task, method) in returns and (task, "none") in returns]
+        if tasks:
+            normalized = {
+                task: gap_closed(returns[task, method], none=float(returns[task, "none"].mean()), expert=expert_return(task))
+                for task in tasks
+            }
+            closed = interquartile(normalized, rng=rng)
+            mine, theirs = ({task: returns[task, name] for task in tasks if (task, name) in returns} for name in ("ours", method))
+            better = f"{probability_of_improvement(mine, theirs, rng=rng):.2f}" if mine and method != "ours" else "-"
+            lines.append(f"| {method} | {len(tasks)} | {closed:.2f} | {better} |")
+    return ["| method | tasks | share of the gap closed [95 %] | P(ours better) [95 %] |", "|---|---|---|---|", *lines]
+
+
+def series_section() -> list[str]:
+    """The studies that vary a setting: a line per setting and method."""
+    lines: list[str] = []
+    for name in ("sigma", "delta_s", "perfect-share", "other-share", "imperfect"):
+        rows = []
+        for part in STUDIES[name].parts:
+            for settings in part.settings:
+                cells = load(settings.name or TABLE)
+                for (task, method), each in summaries(cells).items():
+                    if task in part.tasks and (settings.name or method in part.methods):
+                        automatic = " (automatic)" if not settings.name or "sigma=none" in settings.name else ""
+                        given = f"`{' '.join(settings.arguments())}`" if settings.name else "the task's own"
+                        row = f"| {given}{automatic} | {task} | {method}{mark(cells[task, method])} | {len(each.means)} "
+                        rows.append(f"{row}| {_mean(each)} | {_interval(each)} |")
+        if any("the task's own" not in row for row in rows):
+            lines += [f"### {name}: {STUDIES[name].summary}", "", f"Made by `imitable sweep --study {name}`.", ""]
+            lines += [
+                "| settings | task | method | seeds | mean ± sd | interquartile mean [95 %] |",
+                "|---|---|---|---|---|---|",
+                *rows,
+                "",
+            ]
+    return ["## Studies", "", *lines] if lines else []
+
+
 def sources_table(cells: Cells) -> list[str]:
     """Which share of the samples each source gets, and how many demonstrations the weights amount to."""
     lines = ["| task | method | optimal | suboptimal | other-dynamics | effective demonstrations |", "|---|---|---|---|---|---|"]
     for task in TASK_NAMES:
-        for method in METHODS:
+        for method in ROWS:
             if found := cells.get((task, method)):
                 shares = [np.mean([cell["result"]["share_by_source"].get(source, 0.0) for cell in found]) for source in SOURCES]
                 effective = np.mean([cell["result"]["effective_demonstrations"] for cell in found])
@@ -281,18 +375,14 @@ def commands(cells: Cells) -> list[tuple[str, str, str]]:
 
 
 def check_versions(cells: Cells) -> list[str]:
-    """What the cells were made with, version 0.1 apart; an error where it differs, or where one row mixes the two."""
-    if mixed := [key for key, some in cells.items() if len(set(map(is_earlier, some))) > 1]:
-        sys.exit(f"{KEPT / TABLE} has cells of version 0.1 and later ones of {mixed[0]}; run all seeds again")
-    lines = []
-    for earlier in (False, True):
-        every = [cell["config"]["versions"] for some in cells.values() for cell in some if is_earlier(cell) == earlier]
-        if any(each != every[0] for each in every):
-            sys.exit(f"{KEPT / TABLE} mixes versions; run the sweep again in one environment")
-        if every:
-            made_with = ", ".join(f"{name} {value}" for name, value in every[0].items())
-            lines.append(f"Versions{f' of the runs with {EARLIER}' if earlier else ''}: {made_with}.")
-    return lines
+    """What the cells were made with, by the rows that share it; an error where one row mixes versions."""
+    rows: dict[str, list[str]] = defaultdict(list)
+    for (task, method), some in sorted(cells.items()):
+        made_with = {", ".join(f"{name} {value}" for name, value in cell["config"]["versions"].items()) for cell in some}
+        if len(made_with) > 1:
+            sys.exit(f"{KEPT / TABLE} mixes versions of {task} {method} ({'; '.join(sorted(made_with))}); run all its seeds again")
+        rows[made_with.pop()].append(f"the runs with {EARLIER}" if is_earlier(some[0]) else f"{task} {method}")
+    return [f"Versions of {', '.join(dict.fromkeys(names))}: {made_with}." for made_with, names in rows.items()]
 
 
 def earlier_note(cells: Cells) -> list[str]:
@@ -380,6 +470,13 @@ def write(docs: Path = DOCS) -> None:
         "",
         *differences(cells, further=True),
         "",
+        "Over all tasks that have the method: the interquartile mean of the share of the gap from `none` to the expert that a run closes,",
+        "seeds resampled within tasks, and how likely a run of ours beats one of the other method on the same task (Agarwal et al., 2021):",
+        "",
+        *across_tasks(cells),
+        "",
+        *perfect_section(),
+        *series_section(),
         *variants_section(),
         "## What the weights do",
         "",
