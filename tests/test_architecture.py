@@ -28,7 +28,7 @@ STAGES = [
     ("tracking",),
     ("scores",),
     ("assessment",),
-    ("conventions",),
+    ("conventions", "self_check"),
     ("sampling",),
     ("trpo",),
     ("learners",),

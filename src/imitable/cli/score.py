@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 from tyro.conf import Positional, arg
 
-from imitable.arrays import one_thread
+from imitable.arrays import Generator, one_thread
 from imitable.assessment import Assessment, assess
 from imitable.cli.check import quick_check
 from imitable.cli.options import InverseName, Overwrite, RobotName, RobotSettings, RobotSettingsArgument, Seed
@@ -18,7 +18,7 @@ from imitable.inverse_dynamics import INVERSE_DYNAMICS
 from imitable.paper import TASK_NAMES
 from imitable.paper.methods import find_method
 from imitable.paper.tasks import find_task
-from imitable.pipeline import Streams, score_table
+from imitable.pipeline import Streams, Table, score_table
 from imitable.registry import find
 from imitable.report.figures import draw_scores
 from imitable.report.steps import steps_table
@@ -27,6 +27,9 @@ from imitable.robots import robot as find_robot
 from imitable.scores import Score, Tolerance
 from imitable.store.cache import default_cache
 from imitable.store.scores import PICTURE, ScoreFolder
+
+MUCH = 0.1
+"""Share of demonstrations that the robot cannot follow from which on conventions are looked at."""
 
 
 def score(
@@ -58,9 +61,27 @@ def score(
     if "cause" in table:
         print_causes(table)
     print_facts(facts)
+    if "window" in facts:  # the paper's own recipe has none
+        print_doubts(assessment, table, np.random.default_rng(seed))
     tried = 1 - np.ma.getmaskarray(steps["feasibility"]).mean()
     print(f"{output}: scores.parquet has a row for each demonstration, steps.parquet for each transition ({tried:.0%} of them tried)")
     print_divergence({"assessing": sum(assessment.diverged.values())})
+
+
+@one_thread()
+def print_doubts(assessment: Assessment, table: Table, rng: Generator) -> None:
+    """How well the scorer tells what the robot can do; and where many cannot be followed, which convention may have gone wrong."""
+    from imitable.conventions import diagnose
+    from imitable.inverse_dynamics.solved import SolvedInverseDynamics
+    from imitable.self_check import WANTED, self_check
+    from imitable.simulators.mujoco import MujocoRobot
+
+    check = self_check(assessment, rng=rng)
+    print(check.sentence if check.separation >= WANTED else f"warning: {check.sentence}")
+    rejected, robot, inverse_dynamics = table["feasibility"] < 0.5, assessment.robot, assessment.inverse_dynamics
+    if rejected.mean() >= MUCH and isinstance(robot, MujocoRobot) and isinstance(inverse_dynamics, SolvedInverseDynamics):
+        for finding in diagnose(assessment.demonstrations.select(rejected), robot, inverse_dynamics, assessment.own[0], rng=rng):
+            print(f"of the {rejected.sum()} that the robot cannot follow, {finding.sentence}; nothing was converted")
 
 
 def assessed(demonstrations: Demonstrations, settings: dict[str, Any], *, progress: Any) -> tuple[Assessment, Score]:

@@ -13,11 +13,13 @@ from imitable.conventions.base import DEGREES, Names, Option, Trial, listed, res
 from imitable.demonstrations import Demonstrations
 from imitable.simulators.joint_columns import JointColumns
 
-SAMPLE = 12
-"""Transitions that orders and signs are searched with."""
+CANDIDATES, SAMPLE = 48, 12
+"""Transitions of which those that are missed are searched with, and how many of these."""
 SWEEPS = 10
 IMPROVEMENT = 0.02
 """Of the mean logarithm of the miss: less is none."""
+CLEARLY = 0.02
+"""Mean miss, by its logarithm, at which the search has found what it was looking for."""
 SLACK, BEYOND = 0.1, 0.1
 """How far a joint may be beyond its range [rad or m], and for what share of the time."""
 
@@ -39,7 +41,9 @@ def all_degrees(data: Demonstrations, columns: JointColumns, names: Names, trial
 def joint_order(data: Demonstrations, columns: JointColumns, names: Names, trial: Trial) -> Iterator[Option]:
     """Joints in another order or of opposite sign: swaps and flips, as long as the robot comes closer."""
     joints = np.flatnonzero(columns.branch >= 0)
-    count, both = len(joints), np.stack(trial.sample(data, SAMPLE))  # (2, sample, observation)
+    before, after = trial.sample(data, CANDIDATES)
+    missed = np.flatnonzero(trial.misses(before, after, trial.quick) > trial.limit)[:SAMPLE]
+    count, both = len(joints), np.stack([before[missed], after[missed]])  # (2, sample, observation)
     positions, velocities = columns.positions[joints], columns.velocities[joints]
 
     def applied(given: Array, order: Integers, sign: Array) -> Array:
@@ -61,7 +65,7 @@ def joint_order(data: Demonstrations, columns: JointColumns, names: Names, trial
     now = distances([here])[0]
     limbs = [np.flatnonzero(columns.branch[joints] == limb) for limb in np.unique(columns.branch[joints])]
     for _ in range(SWEEPS):
-        if now <= np.log10(trial.limit):
+        if now <= np.log10(CLEARLY):
             break
         ways = [way for way in _moves_from(here, limbs) if _allowed(beyond, way, here)]
         if not ways:

@@ -46,8 +46,12 @@ class Feasibility:
 
     def __call__(self, assessment: Assessment) -> Array:
         """(demo,)"""
-        shown, tolerance = assessment.tracked.shown, self.tolerance(assessment)
-        if assessment.tracked.noise:  # evened out by the mean over windows
+        return self.weights_of(assessment.tracked)
+
+    def weights_of(self, tracked: Tracked) -> Array:
+        """(demo,) of the windows shown, by the tolerance of the robot's own."""
+        shown, tolerance = tracked.shown, self.tolerance_of(tracked)
+        if tracked.noise:  # evened out by the mean over windows
             share = ramp_down(mean_by_demonstration(shown.distances, shown), tolerance)
         else:
             share = mean_by_demonstration(ramp_down(shown.distances, tolerance), shown, unsettled=UNSETTLED)

@@ -1,0 +1,130 @@
+"""A scorer that checks itself: the robot's own unseen trajectories must score near 1, what nobody can do near 0."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from imitable.arrays import Generator, one_thread
+from imitable.assessment import Assessment
+from imitable.demonstrations import Demonstrations
+from imitable.inverse_dynamics import floored_scale
+from imitable.rollouts import random_actions
+from imitable.scores import Feasibility
+from imitable.tracking import (
+    FEWEST,
+    FOLLOWED,
+    HOPELESS,
+    NOISY_FEWEST,
+    Tracked,
+    draw_windows,
+    follow_windows,
+    noisy,
+    own_windows,
+    replay_windows,
+    restorable_rows,
+)
+
+TRAJECTORIES, STEPS = 16, 40
+STRENGTH = 0.8
+"""Of the action range, at least, in what copies are made of: gentle trajectories can be amplified and still be possible."""
+AMPLIFIED, COMPRESSED = 3.0, 3
+WANTED = 0.95
+"""A separation below this deserves a warning."""
+CLIPPED, UNSETTLED, STRAYS = 0.2, 0.1, 0.5
+"""Shares of clipped observations and of unsettled windows, and a distance in steps, that explain a poor separation."""
+
+
+@dataclass(frozen=True)
+class SelfCheck:
+    """Mean scores of trajectories whose right score is known."""
+
+    own: float
+    """Of the robot's own unseen trajectories: 1 is right."""
+    amplified: float
+    """Of copies with three times the motion: 0 is right; likewise the next two."""
+    compressed: float
+    """Of copies with two of three observations left out."""
+    shuffled: float
+    """Of copies with their observations in random order."""
+    reasons: tuple[str, ...]
+    """What may have kept it from doing better."""
+
+    @property
+    def separation(self) -> float:
+        """Balanced accuracy, 1 at best, 0.5 of a scorer that knows nothing: of the copies the kind counts that it sees through least."""
+        return (self.own + 1 - max(self.amplified, self.compressed, self.shuffled)) / 2
+
+    @property
+    def sentence(self) -> str:
+        copies = f"amplified {self.amplified:.2f}, time-compressed {self.compressed:.2f}, shuffled {self.shuffled:.2f}"
+        told = f"self-check: the robot's own unseen trajectories score {self.own:.2f}, {copies}; separation {self.separation:.2f}"
+        if self.separation >= WANTED:
+            return told
+        return f"{told}, below {WANTED:g}: {'; '.join(self.reasons) or 'no reason was found'}"
+
+
+@one_thread()
+def self_check(assessment: Assessment, *, rng: Generator) -> SelfCheck:
+    """Score the robot's own trajectories and impossible copies of them exactly as the demonstrations were scored."""
+    robot, tracked, scale = assessment.robot, assessment.tracked, floored_scale(assessment.step_scale)
+    acting, shuffling, drawing = rng.spawn(3)
+    draw = random_actions(robot, TRAJECTORIES, rng=acting, longest_hold=10, min_action_scale=STRENGTH)
+    starts = robot.initial_states(TRAJECTORIES, acting)
+    violent = own_windows(robot, starts, min(STEPS, robot.horizon), act=lambda *_: draw()).trajectories
+    own, score = assessment.own[1].trajectories, Feasibility()
+    windows = {
+        kind: _tracked(assessment, noisy(given, tracked.noise, scale, shuffling), drawing)
+        for kind, given in {"own": own, **_copies(violent, shuffling)}.items()
+    }
+    weights = {kind: float(score.weights_of(each).mean()) for kind, each in windows.items()}
+    unsettled = 1 - float(windows["own"].shown.settled.mean())
+    reasons = []
+    if (d_min := score.tolerance_of(tracked).d_min) > STRAYS + 2 * tracked.noise:
+        reasons.append(f"the robot strays by {d_min:.2g} of a step from its own trajectories, so little is out of reach")
+    if tracked.noise > FOLLOWED:
+        reasons.append(f"the demonstrations have a noise of {tracked.noise:.2g} of a step")
+    if assessment.hides_state:
+        reasons.append("the observations hide some of the robot's state")
+    if (clipped := 1 - float(restorable_rows(own, robot).mean())) > CLIPPED:
+        reasons.append(f"{clipped:.0%} of the robot's own observations are clipped, which hides its velocities")
+    if unsettled > UNSETTLED:
+        reasons.append(f"the actions of {unsettled:.0%} of its own windows are not settled within the budget of simulated steps")
+    return SelfCheck(**weights, reasons=tuple(reasons))
+
+
+def _copies(own: Demonstrations, rng: Generator) -> dict[str, Demonstrations]:
+    """What nobody can do, made of what the robot did: each (demo, step, observation) at first."""
+    steps = int(own.lengths[0])
+    seen = own.observations.reshape(len(own), steps + 1, -1)
+    order = np.stack([rng.permutation(steps + 1) for _ in range(len(own))])
+    changed = {
+        "amplified": seen[:, :1] + AMPLIFIED * (seen - seen[:, :1]),  # they start at rest, so velocities grow as positions do
+        "compressed": seen[:, ::COMPRESSED],
+        "shuffled": np.take_along_axis(seen, order[:, :, None], axis=1),
+    }
+    return {kind: Demonstrations(each.reshape(-1, each.shape[2]), np.full(len(own), each.shape[1] - 1)) for kind, each in changed.items()}
+
+
+def _tracked(assessment: Assessment, given: Demonstrations, rng: Generator) -> Tracked:
+    """Windows of other demonstrations, followed as the assessment's own were."""
+    tracked, robot, scale = assessment.tracked, assessment.robot, floored_scale(assessment.step_scale)
+    noise = tracked.noise
+    coarse = assessment.model.coarse(noise) if hasattr(assessment.model, "coarse") else assessment.model
+    inverse = coarse.restored(assessment.inverse_dynamics.arrays(), robot)
+    if assessment.hides_state:
+        shown = replay_windows(given, robot, inverse, assessment.own[0], scale=scale, noise=noise, rng=rng).shown
+        return replace(tracked, shown=shown)
+    demos = np.tile(np.arange(len(given)), NOISY_FEWEST if noise else FEWEST)
+    starts = draw_windows(given, demos, tracked.length, restorable=restorable_rows(given, robot), rng=rng)
+    shown, _ = follow_windows(
+        given,
+        demos,
+        starts,
+        tracked.length,
+        robot=robot,
+        inverse_dynamics=inverse,
+        scale=scale,
+        hopeless=HOPELESS + 3 * noise,
+        lost_beyond=np.inf if noise else FOLLOWED,
+    )
+    return replace(tracked, shown=shown)
