@@ -104,7 +104,7 @@ def expert(
     chosen = find_task(task)
     for quality in ("suboptimal", "optimal"):
         if quality not in chosen.training:
-            print(f"{task}: the {quality} policy is hand-made")
+            print(f"{task}: the {quality} policy is not trained; it is hand-made, or that of another task")
             continue
         with progress_bar(f"{task} {quality}") as progress, one_thread():
             record = train_and_save(

@@ -172,11 +172,11 @@ def task(dynamics: str) -> Task:
         learner="gail",  # as in the paper. A clone leaves out what the arm cannot reach, so to it all weights would be feasible ones
         learners={
             "gail": Gail(
-                rounds=150,
+                rounds=100,
                 discriminator_steps=5,
                 gradient_penalty=0.1,
                 trpo=Trpo(batch_size=3000, max_kl=0.02, value_epochs=3, value_learning_rate=1e-3),
-                checkpoint_every=30,
+                checkpoint_every=25,
             )
         },
         evaluated_on=transferred() if dynamics == "3dof-transfer" else None,
