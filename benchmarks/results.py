@@ -481,11 +481,7 @@ def write(docs: Path = DOCS) -> None:
         "Each number is the mean return of the last policy (mean action) over 100 episodes from starts that no training saw; no policy",
         "was picked on the way. Intervals are 95 % bootstrap intervals of the interquartile mean over seeds. The paper does not say",
         "what its ± means or how many seeds it used.",
-        *(
-            ("All methods clone solved actions but 2IWIL and IC-GAIL, which are GAIL underneath, SAIL, and GAIL on Panda",)
-            if sweeps
-            else ()
-        ),
+        *(("All methods clone solved actions but 2IWIL and IC-GAIL, which are GAIL underneath, and SAIL",) if sweeps else ()),
         *(("([method](method.md), [peers](peers.md)).",) if sweeps else ()),
         *versions,
         "",

@@ -22,7 +22,7 @@ from imitable.paper.panda import (
     task,
     with_generated_demonstrations,
 )
-from imitable.paper.panda_arm import clearance, straight_down
+from imitable.paper.panda_arm import OBSTACLE, Box, clearance, straight_down
 from imitable.paper.panda_demonstrators import ClumsyDetours, pass_beside, pass_in_plane
 from imitable.replay import replay
 from imitable.rollouts import Episodes, run_episodes
@@ -156,6 +156,17 @@ def test_shaping_is_a_potential() -> None:
     states, actions, next_states = walk(THREE_JOINTS)
     gained = shaped.reward(states, actions, next_states) - THREE_JOINTS.reward(states, actions, next_states)
     assert gained == pytest.approx(100 * (states[:, 2] - next_states[:, 2]))
+
+
+@pytest.mark.parametrize("obstacle", [OBSTACLE, Box((0.45, 0.1, 0.1), (0.05, 0.05, 0.1)), Box((0.3, 0.0, 0.05), (0.05, 0.1, 0.05))])
+def test_collisions_are_those_of_the_whole_arm_though_only_parts_are_looked_at(obstacle: Box) -> None:
+    robot = Panda(dof=7, obstacle=obstacle)
+    places = np.random.default_rng(0).uniform((0.25, -0.35, LOWEST), (0.85, 0.35, 0.6), (6000, 3))
+    joints, possible = straight_down(places)
+    places, joints = places[possible], joints[possible]
+    touching = clearance(joints, obstacle) < CLEARANCE
+    assert 0.02 < touching.mean() < 0.6
+    assert np.array_equal(robot.judged(np.zeros(len(places)), places, joints) == COLLIDED, touching)
 
 
 # What three joints can do of it

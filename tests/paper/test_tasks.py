@@ -66,10 +66,9 @@ def test_what_is_not_asked_for_is_the_tasks_own_learner() -> None:
 
 
 @pytest.mark.parametrize("name", TASK_NAMES)
-def test_every_task_has_the_same_defaults_and_clones_but_for_the_arm(name: str) -> None:
+def test_every_task_clones_by_default_with_the_same_numbers_and_defaults_everywhere(name: str) -> None:
     task = find_task(name)
-    assert task.find_learner() == (task.learners["gail"] if name.startswith("panda/") else Cloning())
-    assert task.find_learner("cloning") == Cloning()
+    assert task.find_learner() == Cloning()
     assert (task.model, task.exploration, task.feasibility) == (Solved(), Exploration(), Feasibility())
 
 

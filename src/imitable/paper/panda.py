@@ -5,6 +5,7 @@ told, without dynamics, as in the paper; `panda_bullet.py` judges policies under
 """
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -94,11 +95,23 @@ class Panda:
 
     def judged(self, status: Array, places: Array, joints: Array) -> Array:
         """(N,) the status after a step that led to these places and joints; what was placed or collided stays so."""
-        on_the_way = np.flatnonzero(status == MOVING)
-        found = status.copy()
-        touching = clearance(joints[on_the_way], self.obstacle) < CLEARANCE
-        found[on_the_way] = np.where(touching, COLLIDED, np.where(places[on_the_way, 2] <= PLACED_HEIGHT, PLACED, MOVING))
+        found = np.where((status == MOVING) & (places[:, 2] <= PLACED_HEIGHT), PLACED, status)
+        height, first_link = self._can_touch
+        near = np.flatnonzero((status == MOVING) & (places[:, 2] < height))
+        found[near[clearance(joints[near], self.obstacle, first_link=first_link) < CLEARANCE]] = COLLIDED
         return found
+
+    @cached_property
+    def _can_touch(self) -> tuple[float, int]:
+        """The TCP's height [m] from which on nothing touches the obstacle, and the first link that ever does.
+
+        With the hand straight down, what is carried is the lowest part, 45 mm below the TCP, but for the elbow, which stays above 0.2 m.
+        Links before the fourth stay within 0.48 m of the shoulder.
+        """
+        centre, half = np.array(self.obstacle.centre), np.array(self.obstacle.half_extents)
+        top = centre[2] + half[2]
+        from_shoulder = np.linalg.norm(np.maximum(np.abs(np.array([0.0, 0.0, 0.333]) - centre) - half, 0.0))
+        return top + 0.08 if top < 0.19 else np.inf, 4 if from_shoulder > 0.48 + CLEARANCE else 0
 
     def observe(self, states: Array) -> Array:
         return np.asarray(DECIMETRES * states[:, :STATUS])
@@ -169,14 +182,13 @@ def task(dynamics: str) -> Task:
         replay_feasibility=ReplayFeasibility(delta_s=0.1),
         optimality=RectifiedOptimality(sigma=100.0, radius=np.inf),
         paper_exploration=Exploration(episodes=200, steps=None),
-        learner="gail",  # as in the paper. A clone leaves out what the arm cannot reach, so to it all weights would be feasible ones
         learners={
             "gail": Gail(
-                rounds=100,
+                rounds=200,
                 discriminator_steps=5,
                 gradient_penalty=0.1,
                 trpo=Trpo(batch_size=3000, max_kl=0.02, value_epochs=3, value_learning_rate=1e-3),
-                checkpoint_every=25,
+                checkpoint_every=40,
             )
         },
         evaluated_on=transferred() if dynamics == "3dof-transfer" else None,

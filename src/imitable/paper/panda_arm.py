@@ -173,9 +173,9 @@ def straight_down_tcp(joints: Array) -> Array:
     return np.stack([out * np.cos(yaw), out * np.sin(yaw), up], axis=1)
 
 
-def capsule_ends(joints: Array, *, carrying: bool = True) -> tuple[Array, Array, Array]:
-    """Starts and ends (capsule, 3, N) of all capsules, and their radii (capsule,) [m]."""
-    capsules = (*CAPSULES, CARRIED) if carrying else CAPSULES
+def capsule_ends(joints: Array, *, carrying: bool = True, first_link: int = 0) -> tuple[Array, Array, Array]:
+    """Starts and ends (capsule, 3, N) of all capsules from a link on, and their radii (capsule,) [m]."""
+    capsules = [each for each in (*CAPSULES, CARRIED)[: None if carrying else -1] if each.link >= first_link]
     axes, origins = link_frames(joints)
     links = [each.link for each in capsules]
 
@@ -187,9 +187,17 @@ def capsule_ends(joints: Array, *, carrying: bool = True) -> tuple[Array, Array,
     return starts, ends, np.array([each.radius for each in capsules])
 
 
-def clearance(joints: Array, obstacle: Box = OBSTACLE, *, carrying: bool = True) -> Array:
-    """(N,) distance [m] from the arm, with what it carries, to the obstacle; how deep the capsules' axes lie inside it does not count."""
-    starts, ends, radii = capsule_ends(joints, carrying=carrying)
+CHUNK = 256
+"""Arms whose clearance is computed at once, so that all of it stays in the processor's cache."""
+
+
+def clearance(joints: Array, obstacle: Box = OBSTACLE, *, carrying: bool = True, first_link: int = 0) -> Array:
+    """(N,) distance [m] from the arm, or its part from a link on, with what it carries, to the obstacle; how deep the capsules' axes lie
+    inside it does not count."""
+    if len(joints) > CHUNK:
+        parts = (joints[first : first + CHUNK] for first in range(0, len(joints), CHUNK))
+        return np.concatenate([clearance(part, obstacle, carrying=carrying, first_link=first_link) for part in parts])
+    starts, ends, radii = capsule_ends(joints, carrying=carrying, first_link=first_link)
     centre, half = (np.array(each)[:, None] for each in (obstacle.centre, obstacle.half_extents))
     starts, along = starts - centre, ends - starts
     # The squared distance of a point on a segment to the box is convex in where the point is, with a slope that is linear between the

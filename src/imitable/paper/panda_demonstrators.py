@@ -13,7 +13,7 @@ SIDES = np.array([0.372, 0.752])  # m, x at which the whole arm passes behind an
 BESIDE = 0.125  # m, y at which it passes beside it
 NEARLY = 0.012  # m, before these sides, where it is far enough
 PASSING_HEIGHT = 0.215  # m, above which it must be beside the obstacle
-REST = 0.05  # m, height at which the object stands on the table
+REST = 0.04  # m, lower than the table lets it: a move into the table is refused, so whoever presses on stands still, even with noise
 WIDENING = 18.7  # 1/m, how fast paths that begin apart along x lead apart with growing |y|: from 3 cm to 10 cm at BESIDE
 STEP = 0.005  # m that full action moves the TCP at 20 Hz
 
