@@ -25,6 +25,7 @@ STAGES = [
     ("rollouts",),
     ("inverse_dynamics",),
     ("replay",),
+    ("noise",),
     ("tracking",),
     ("scores",),
     ("assessment",),

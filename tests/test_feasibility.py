@@ -12,9 +12,10 @@ from imitable.assessment import Assessment, Exploration, assess
 from imitable.demonstrations import Demonstrations, join
 from imitable.errors import ImitableError
 from imitable.inverse_dynamics import Solved
+from imitable.noise import noisy
 from imitable.scores import Feasibility, Tolerance
 from imitable.scores.feasibility import FRAGMENTS, TransitionFeasibility, mean_by_demonstration, own_statistics, ramp_down, worst_window
-from imitable.tracking import FEWEST, FOLLOWED, Tracked, Windows, noisy, own_windows
+from imitable.tracking import FEWEST, FOLLOWED, Tracked, Windows, own_windows
 
 FEASIBILITY = Feasibility()
 

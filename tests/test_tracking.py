@@ -13,6 +13,7 @@ from imitable.arrays import Array, Booleans
 from imitable.assessment import Assessment, Exploration, assess
 from imitable.demonstrations import Demonstrations, join
 from imitable.inverse_dynamics import Solved, step_scale
+from imitable.noise import noisy, restorable_rows
 from imitable.paper import driving
 from imitable.paper.run import collected
 from imitable.paper.tasks import find_task
@@ -30,12 +31,8 @@ from imitable.tracking import (
     draw_windows,
     follow_windows,
     hides_state,
-    is_noise,
     join_windows,
-    noise_level,
-    noisy,
     own_windows,
-    restorable_rows,
     track,
 )
 
@@ -250,40 +247,6 @@ def test_a_car_whose_controller_is_shown_hides_nothing() -> None:
     assert not hides_state(own, Open(speed=3.0), np.maximum(step_scale(own), 1e-6))
 
 
-# Noise
-
-
-@pytest.mark.parametrize("strengths", [1.0, 2.0], ids=["own", "another body's"])
-@pytest.mark.parametrize("level", [0.05, 0.2, 1.0])
-def test_the_level_of_noise_is_recovered(level: float, strengths: float) -> None:
-    given = noisy(pushes(40, seed=5, strengths=strengths), level, SCALE, np.random.default_rng(0))
-    assert noise_level(OWN, given, SCALE) == pytest.approx(level, rel=0.2)
-
-
-@pytest.mark.parametrize("strengths", [1.0, 2.0], ids=["own", "another body's"])
-def test_clean_demonstrations_have_no_noise(strengths: float) -> None:
-    assert noise_level(OWN, pushes(40, seed=5, strengths=strengths), SCALE) < 1e-3
-
-
-def test_noise_is_measured_in_units_of_own_steps_whatever_the_units_of_columns() -> None:
-    units = np.array([1000.0, 1e-3, 1.0, 50.0])
-    given = noisy(pushes(40, seed=5), 0.2, SCALE, np.random.default_rng(0))
-
-    def scaled(each: Demonstrations) -> Demonstrations:
-        return Demonstrations(each.observations * units, each.lengths)
-
-    own = Episodes(scaled(OWN.trajectories), OWN.actions, 0)
-    assert noise_level(own, scaled(given), SCALE * units) == pytest.approx(noise_level(OWN, given, SCALE), rel=1e-6)
-
-
-def test_noise_is_added_to_every_column_in_its_units_and_none_is_none() -> None:
-    given = pushes(40, seed=5)
-    assert noisy(given, 0.0, SCALE, np.random.default_rng(0)) is given
-    added = noisy(given, 0.3, SCALE, np.random.default_rng(0))
-    assert (added.observations - given.observations).std(axis=0) == pytest.approx(0.3 * SCALE, rel=0.1)
-    assert np.array_equal(added.returns, given.returns)
-
-
 # Quantiles
 
 
@@ -410,13 +373,6 @@ def test_clean_demonstrations_of_a_robot_that_shows_angles_alone_have_no_noise()
     """No column of cosines and sines follows from the others by a straight line: what is unexplained is not noise."""
     for shown in (turntable.mixed(), turntable.demonstrations(turntable.COUNTER_CLOCKWISE, count=8)):
         assert turntable.assessed(shown, model=Solved()).noise < 0.02, "nor is what another body does"
-
-
-@pytest.mark.parametrize(("level", "expected"), [(0.0, False), (0.2, True)])
-def test_what_is_reached_exactly_is_not_noisy(level: float, expected: bool) -> None:
-    given = noisy(join([pushes(10, seed=0), pushes(30, seed=1, strengths=3.0)]), level, SCALE, np.random.default_rng(0))
-    inverse = Solved().restored({"scale": SCALE}, CART)
-    assert is_noise(0.2, given, CART, inverse, rng=np.random.default_rng(0)) == expected
 
 
 def test_a_clipped_velocity_is_no_hidden_state() -> None:

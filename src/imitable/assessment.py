@@ -20,6 +20,7 @@ from imitable.inverse_dynamics import (
     floored_scale,
     step_scale,
 )
+from imitable.noise import is_noise, noise_level, restorable_rows
 from imitable.replay import Replay, replay
 from imitable.rollouts import Episodes, explore
 from imitable.scores import Feasibility, RectifiedOptimality, Score, product
@@ -28,8 +29,6 @@ from imitable.tracking import (
     Tracked,
     Windows,
     hides_state,
-    is_noise,
-    noise_level,
     own_windows,
     replay_windows,
     track,
@@ -205,8 +204,7 @@ class Assessment:
     def _recover(self, used: Booleans) -> Arrays:
         observations, rows = self.demonstrations.observations, self.demonstrations.transition_rows
         actions, verdicts = np.zeros((len(used), len(self.robot.action_low))), np.full(len(used), NOT_SETTLED)
-        if hasattr(self.robot, "restorable"):  # from a clipped velocity no state is known, nor an action
-            used = used & self.robot.restorable(observations[rows])
+        used = used & restorable_rows(self.demonstrations, self.robot)[rows]  # from a clipped velocity no state is known, nor an action
         model = self.model.tolerating(self._noise) if hasattr(self.model, "tolerating") else self.model
         inverse_dynamics = model.restored(self.inverse_dynamics.arrays(), self.robot)
         if self.hides_state:  # carried along from step to step

@@ -13,6 +13,7 @@ import numpy as np
 from imitable.arrays import Array, Booleans, Generator, Integers, Progress, no_progress
 from imitable.demonstrations import Demonstrations
 from imitable.inverse_dynamics import NOT_SETTLED, InverseDynamics
+from imitable.noise import noisy, restorable_rows
 from imitable.replay import replay
 from imitable.rollouts import Episodes, random_actions
 from imitable.simulators import Simulator, advance
@@ -32,12 +33,6 @@ FEWEST, NOISY_FEWEST = 3, 8
 OWN_WINDOWS = 64
 GROUPS, NOISY_GROUPS = 32, 64
 """Demonstrations whose windows the robot retraces, for the tolerance."""
-NOISE_TRANSITIONS, EXACT_SHARE = 256, 0.05
-"""Transitions solved for to see whether an estimated level of noise is noise, and the share that is then reached by chance."""
-MOVING = 0.1
-"""Standard deviation of the change, in units of the scale, above which a column is one that the robot moves."""
-EXPLAINED = 0.1
-"""Of a step: a column that the regression misses by more in the robot's own clean trajectories says nothing about noise."""
 TRIES = 20
 """Starts drawn for a window, to find one at an observation that determines the state."""
 STEPS_PER_DEMONSTRATION = 700
@@ -69,12 +64,6 @@ class Windows:
 
 def join_windows(parts: Sequence[Windows]) -> Windows:
     return Windows(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(Windows)))
-
-
-def restorable_rows(trajectories: Demonstrations, robot: Simulator) -> Booleans:
-    """(row,) which observations determine the robot's state, which one with a clipped velocity does not."""
-    observations = trajectories.observations
-    return robot.restorable(observations) if hasattr(robot, "restorable") else np.ones(len(observations), dtype=bool)
 
 
 def draw_windows(demonstrations: Demonstrations, demos: Integers, length: int, *, restorable: Booleans, rng: Generator) -> Integers:
@@ -169,72 +158,10 @@ def hides_state(own: Episodes, robot: Simulator, scale: Array) -> bool:
     return bool((misses > FOLLOWED).mean() > 0.25)
 
 
-def noise_level(own: Episodes, demonstrations: Demonstrations, scale: Array) -> float:
-    """The standard deviation of noise on the demonstrations' observations, in units of the robot's own one-step changes.
-
-    In clean trajectories of whatever body some columns follow from others, such as the change of a position from velocities. Each
-    column's change is regressed on all else over the robot's own trajectories; what the demonstrations leave unexplained beyond that,
-    in the column that is explained best, is noise.
-    """
-    before, after = (_pairs(own.trajectories, scale), _pairs(demonstrations, scale))
-    moving = np.flatnonzero(before[1].std(axis=0) > MOVING)
-    levels = (_column_noise(before, after, int(column)) for column in moving)
-    return min((level for level in levels if np.isfinite(level)), default=0.0)
-
-
-def _pairs(trajectories: Demonstrations, scale: Array, most: int = 20_000) -> tuple[Array, Array]:
-    """Scaled observations and changes of up to `most` transitions, evenly spread."""
-    rows = trajectories.transition_rows
-    rows = rows[:: max(1, len(rows) // most)]
-    observations = trajectories.observations[rows] / scale
-    return observations, trajectories.observations[rows + 1] / scale - observations
-
-
-def _column_noise(own: tuple[Array, Array], shown: tuple[Array, Array], column: int) -> float:
-    def regressors(pairs: tuple[Array, Array]) -> Array:
-        observations, changes = pairs
-        return np.concatenate([observations, np.delete(changes, column, axis=1), np.ones((len(changes), 1))], axis=1)
-
-    width, features = own[0].shape[1], regressors(own)
-    ridge = 1e-6 * len(features) * np.eye(features.shape[1])
-    slopes = np.linalg.solve(features.T @ features + ridge, features.T @ own[1][:, column])
-    unexplained = [1.4826 * float(np.median(np.abs(pairs[1][:, column] - regressors(pairs) @ slopes))) for pairs in (own, shown)]
-    if unexplained[0] > EXPLAINED:
-        return np.inf
-    if unexplained[1] < 2 * unexplained[0]:  # no more than what the regression misses of clean data elsewhere, such as of a sine
-        return 0.0
-    of_change = -np.insert(slopes[width:-1], column, -1.0)  # this column's change less what the others' changes say
-    amplification = float(np.sqrt(np.square(of_change + slopes[:width]).sum() + np.square(of_change).sum()))
-    return float(np.sqrt(max(unexplained[1] ** 2 - unexplained[0] ** 2, 0.0))) / amplification
-
-
-def noisy(trajectories: Demonstrations, level: float, scale: Array, rng: Generator) -> Demonstrations:
-    """With noise of this level on every column."""
-    if not level:
-        return trajectories
-    noise = level * scale * rng.standard_normal(trajectories.observations.shape)
-    return Demonstrations(trajectories.observations + noise, trajectories.lengths, trajectories.returns)
-
-
 def conformal_quantile(values: Array, rate: float) -> float:
     """The value that a new one of the same kind exceeds with at most probability `rate`; infinite if there are too few values."""
     rank = int(np.ceil((len(values) + 1) * (1 - rate)))
     return float(np.sort(values)[rank - 1]) if rank <= len(values) else np.inf
-
-
-def is_noise(level: float, demonstrations: Demonstrations, robot: Simulator, inverse_dynamics: InverseDynamics, *, rng: Generator) -> bool:
-    """Whether an estimated level can be noise: then no transition is reached much more exactly than that. Contacts, which a regression
-    does not explain, can be mistaken for noise.
-
-    A robot with as many actuators as columns reaches noisy observations too: nothing is known then.
-    """
-    if len(robot.action_low) >= demonstrations.width:
-        return True
-    rows = demonstrations.transition_rows
-    rows = rows[restorable_rows(demonstrations, robot)[rows]]
-    rows = rng.choice(rows, min(len(rows), NOISE_TRANSITIONS), replace=False)
-    found = inverse_dynamics(robot.restore(demonstrations.observations[rows]), demonstrations.observations[rows + 1])
-    return bool((found.miss < 0.1 * level).mean() < EXACT_SHARE)
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,7 @@ class Cloning:
     batch_size: int = 256
     learning_rate: float = 1e-3  # Adam, annealed to nothing along a cosine
     huber_delta: float = 0.1  # small, so that two ways past an obstacle are not averaged into none
-    observation_noise: float = 0.2  # standard deviation, in units of what one random action changes
+    observation_noise: float = 0.1  # standard deviation, in units of what one random action changes
     hidden_sizes: tuple[int, ...] = (100, 100, 100)
     max_transitions: int = 30_000  # whose actions are recovered; drawn by their weights where there are more
     checkpoint_every: int = 5_000  # updates

@@ -1,0 +1,69 @@
+"""Verdicts on the paper's tasks: the target's own demonstrations, optimal and not, against those of the other body, over seeds.
+
+python benchmarks/verdicts.py [TASK ...] [--seeds 0-4] [--count 1000]     # writes benchmarks/verdicts.json
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+
+from imitable import Feasibility, assess, one_thread
+from imitable.paper import TASK_NAMES
+from imitable.paper.run import collected
+from imitable.paper.sweep import parse_seeds
+from imitable.paper.tasks import find_task
+from imitable.pipeline import Streams
+from imitable.scores.feasibility import mean_by_demonstration
+from imitable.store.cache import default_cache
+from stock_robots import auc
+
+RESULTS = Path(__file__).parent / "verdicts.json"
+
+
+@one_thread()
+def measure(name: str, *, seed: int, count: int) -> dict[str, object]:
+    task = find_task(name)
+    demonstrations = collected(task, seed=seed, count=count, composition="paper", keep=default_cache())
+    began = time.perf_counter()
+    assessment = assess(demonstrations, task.robot, rng=Streams(seed).assessing())
+    score = Feasibility()
+    weights, facts, shown = assessment.scored(score), score.facts(assessment), assessment.tracked.shown
+    seconds = time.perf_counter() - began
+    other, distances = demonstrations.from_source("other-dynamics"), mean_by_demonstration(shown.distances, shown)
+    return {
+        "task": name,
+        "seed": seed,
+        "count": count,
+        "AUC": round(auc(weights[~other], weights[other]), 5),
+        "AUC of distances": round(auc(-distances[~other], -distances[other]), 5),
+        "other above 0.5": round(float((weights[other] > 0.5).mean()), 4),
+        "other above 0": round(float((weights[other] > 0).mean()), 4),
+        "own below 0.5": round(float((weights[~other] < 0.5).mean()), 4),
+        "own below 0.1": round(float((weights[~other] < 0.1).mean()), 4),
+        "own, mean": round(float(weights[~other].mean()), 4),
+        **{key: facts[key] for key in ("window", "noise", "tolerance", "realised_false_reject_rate")},
+        "seconds": round(seconds, 1),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tasks", nargs="*", default=TASK_NAMES)
+    parser.add_argument("--seeds", default="0-4")
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("-o", "--output", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    found = json.loads(options.output.read_text()) if options.output.exists() else []
+    for name in options.tasks:
+        for seed in parse_seeds(options.seeds):
+            cell = measure(name, seed=seed, count=options.count)
+            found = [each for each in found if (each["task"], each["seed"]) != (name, seed)] + [cell]
+            options.output.write_text(json.dumps(found, indent=1) + "\n")
+            print(cell, flush=True)
+
+
+if __name__ == "__main__":
+    main()
