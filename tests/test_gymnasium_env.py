@@ -39,6 +39,13 @@ def test_gymnasium_accepts_the_environment(task: str) -> None:
     environment.close()
 
 
+@pytest.mark.filterwarnings(BOX)
+def test_gymnasium_accepts_the_pictures() -> None:
+    environment = gymnasium.make("imitable/DrivingSlow-v0", render_mode="rgb_array", width=64, height=48)
+    check_env(environment.unwrapped)
+    environment.close()
+
+
 def test_the_environment_steps_as_its_simulator_does(task: str) -> None:
     simulator = find_task(task).judge
     environment = gymnasium.make(gymnasium_id(task))

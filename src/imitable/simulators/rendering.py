@@ -4,6 +4,7 @@ import copy
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -95,7 +96,9 @@ class Renderer:
             figure = Figure(figsize=(self.width / 100, self.height / 100), dpi=100, facecolor="white", layout="constrained")
             canvas = FigureCanvasAgg(figure)
             draw(figure.add_subplot(), state)
-            canvas.draw()
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "constrained_layout not applied", UserWarning)  # too small for labels
+                canvas.draw()
             return np.asarray(canvas.buffer_rgba())[:, :, :3].copy()
 
         return render

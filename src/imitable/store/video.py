@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from imitable.errors import ImitableError
-from imitable.store.files import check_writable, write_atomically
+from imitable.store.files import check_writable, remove_leftovers, write_atomically
 
 SUFFIXES = (".mp4", ".gif")
 
@@ -34,12 +34,29 @@ def write_video(path: Path, frames: Iterable[np.ndarray[Any, Any]], *, fps: floa
 
 
 def _write_mp4(path: Path, frames: Iterable[np.ndarray[Any, Any]], fps: float) -> int:
-    partial, count, frames = path.with_name(f".{path.stem}.{os.getpid()}.partial.mp4"), 0, iter(frames)
+    partial, count, frames = path.with_name(f".{path.name}.{os.getpid()}.partial"), 0, iter(frames)
     first = next(frames)
     raw = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{first.shape[1]}x{first.shape[0]}", "-r", f"{fps:g}", "-i", "-"]
     halved = ["-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2", "-pix_fmt", "yuv420p"]  # which players want, and which needs even sides
-    command = [_ffmpeg(path), "-y", "-v", "error", *raw, "-c:v", "libx264", "-crf", "20", *halved, "-movflags", "+faststart", str(partial)]
+    command = [
+        _ffmpeg(path),
+        "-y",
+        "-v",
+        "error",
+        *raw,
+        "-c:v",
+        "libx264",
+        "-crf",
+        "20",
+        *halved,
+        "-movflags",
+        "+faststart",
+        "-f",
+        "mp4",
+        str(partial),
+    ]
     path.parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(path.parent)
     try:
         with TemporaryFile() as log, subprocess.Popen(command, stdin=subprocess.PIPE, stderr=log) as encoder:
             assert encoder.stdin is not None
