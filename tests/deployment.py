@@ -4,7 +4,9 @@ import numpy as np
 
 from imitable.arrays import Array, Generator
 from imitable.deploy.guard import Envelope, guard
-from imitable.paper.panda_arm import FER, OBSTACLE, clearance, straight_down, tcp
+from imitable.paper.panda import THREE_JOINTS
+from imitable.paper.panda_arm import OBSTACLE, clearance, straight_down, tcp
+from imitable.paper.panda_demonstrators import pass_in_plane
 from imitable.paper.panda_deploy import envelope
 
 PERIOD = 0.05  # s
@@ -12,7 +14,7 @@ PERIOD = 0.05  # s
 
 def panda(*, obstacle: bool = True, brakes: float = 1.0, tcp_speed: float = 0.1) -> Envelope:
     """Of the Panda, with its accelerations so many times; without the obstacle it takes a tenth of the time."""
-    found = vars(envelope(FER))
+    found = vars(envelope(THREE_JOINTS))
     changed = {"acceleration": brakes * found["acceleration"], "tcp_speed": tcp_speed}
     return Envelope(**{**found, **changed} | ({} if obstacle else {"distance": lambda joints: np.ones(len(joints))}))
 
@@ -92,8 +94,5 @@ def bang_bang_commands(count: int, ticks: int, rng: Generator) -> list[Array]:
 
 
 def expert(observations: Array) -> Array:
-    """Carries the object outwards past the obstacle, then down; two actions."""
-    x, _, z = (observations / 10.0).T
-    beyond = np.abs(0.765 - x) < 0.01
-    aim = np.stack([0.765 - x, np.where((z > 0.22) & ~beyond, 0.215 - z, -0.2)], axis=1)
-    return np.asarray(aim / np.linalg.norm(aim, axis=1, keepdims=True))
+    """The hand-made demonstrator with three joints."""
+    return pass_in_plane(observations, np.random.default_rng(0))

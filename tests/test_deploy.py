@@ -14,11 +14,12 @@ from imitable import ImitableError, cli
 from imitable.deploy.drivers import FakeDriver, Faults
 from imitable.deploy.franky import FrankyDriver, is_loopback
 from imitable.deploy.loop import Outcome, Skill, deploy
-from imitable.paper.panda_arm import FER, FR3, clearance, tcp
+from imitable.paper.panda import THREE_JOINTS, Panda
+from imitable.paper.panda_arm import FR3, clearance, tcp
 from imitable.paper.panda_deploy import START, WORKSPACE, carrying, envelope
 
-SKILL = carrying(actions=2, limits=FER)
-BRIEF = carrying(actions=2, limits=FER, seconds=3.0)
+SKILL = carrying(THREE_JOINTS)
+BRIEF = carrying(Panda(dof=3, horizon=60))
 OFFSET = np.array([0.1, -0.1, 0.1, -0.1, 0.05, 0.1, 0.1])  # rad, from the start to where the arm stands at first
 
 
@@ -27,8 +28,8 @@ def run(
 ) -> tuple[Outcome, FakeDriver, list[dict[str, Any]]]:
     """An episode on a fake Panda, with the drive to the start."""
     driver, ticks = FakeDriver(SKILL.start + OFFSET, faults or Faults()), []
-    settings = {"execute": True, "approach": envelope(FER, anywhere=True), **settings}
-    return deploy(driver, act, skill, envelope(FER), clock=driver, record=ticks.append, **settings), driver, ticks
+    settings = {"execute": True, "approach": envelope(THREE_JOINTS, anywhere=True), **settings}
+    return deploy(driver, act, skill, envelope(THREE_JOINTS), clock=driver, record=ticks.append, **settings), driver, ticks
 
 
 def test_the_object_is_carried_past_the_obstacle() -> None:
@@ -105,7 +106,7 @@ def test_a_policy_that_raises_stops_the_arm_first() -> None:
 
     driver = FakeDriver(SKILL.start)
     with pytest.raises(ZeroDivisionError):
-        deploy(driver, act, SKILL, envelope(FER), execute=True, clock=driver)
+        deploy(driver, act, SKILL, envelope(THREE_JOINTS), execute=True, clock=driver)
     assert driver.stopped == "ZeroDivisionError: in the policy"
 
 
@@ -114,7 +115,7 @@ def test_an_interruption_stops_the_arm() -> None:
         raise KeyboardInterrupt
 
     driver = FakeDriver(SKILL.start)
-    outcome = deploy(driver, act, SKILL, envelope(FER), execute=True, clock=driver)
+    outcome = deploy(driver, act, SKILL, envelope(THREE_JOINTS), execute=True, clock=driver)
     assert (outcome.success, outcome.reason, driver.stopped) == (False, "interrupted", "interrupted")
 
 
@@ -144,7 +145,7 @@ def test_ticks_are_paced_by_the_robots_clock() -> None:
             super().sleep(0.7 * seconds)
 
     driver, ticks = Slow(SKILL.start), []
-    assert deploy(driver, expert, SKILL, envelope(FER), execute=True, clock=driver, record=ticks.append).success
+    assert deploy(driver, expert, SKILL, envelope(THREE_JOINTS), execute=True, clock=driver, record=ticks.append).success
     times = np.array([tick["robot_time"] for tick in ticks if "robot_time" in tick])
     assert np.diff(times) == pytest.approx(0.05, abs=0.003)
 
@@ -156,19 +157,19 @@ def test_a_clock_that_goes_back_stops_the_arm() -> None:
             return type(reading)(reading.robot_time - (1.0 if self.time > 1.0 else 0.0), reading.joints, reading.velocities, reading.mode)
 
     driver = Jumping(SKILL.start)
-    outcome = deploy(driver, expert, SKILL, envelope(FER), execute=True, clock=driver)
+    outcome = deploy(driver, expert, SKILL, envelope(THREE_JOINTS), execute=True, clock=driver)
     assert "the robot's clock went back" in outcome.reason
 
 
-@pytest.mark.parametrize(("actions", "limits"), [(2, FR3), (3, FER), (3, FR3)])
-def test_actions_move_the_tool_as_they_say(actions: int, limits: Any) -> None:
-    skill = carrying(actions=actions, limits=limits)
+@pytest.mark.parametrize(("dof", "arm"), [(3, "fr3"), (7, "fer"), (7, "fr3")])
+def test_actions_move_the_tool_as_they_say(dof: Any, arm: Any) -> None:
+    skill = carrying(Panda(dof=dof, arm=arm))
     assert tcp(skill.start[None])[0] == pytest.approx(START, abs=1e-9)
-    direction = np.array([0.6, 0.0, 0.8] if actions == 2 else [0.6, 0.64, 0.48])
-    velocities = skill.joint_velocities(skill.start[None], direction[None, [0, 2] if actions == 2 else [0, 1, 2]])
+    direction = np.array([0.6, 0.0, 0.8] if dof == 3 else [0.6, 0.64, 0.48])
+    velocities = skill.joint_velocities(skill.start[None], direction[None, [0, 2] if dof == 3 else [0, 1, 2]])
     moved = (tcp(skill.start[None] + 1e-4 * velocities) - tcp(skill.start[None] - 1e-4 * velocities)) / 2e-4
     assert moved[0] == pytest.approx(0.1 * direction, abs=2e-3)
-    if actions == 2:
+    if dof == 3:
         assert velocities[0, [0, 2, 4, 6]] == pytest.approx(0, abs=1e-12), "only joints 2, 4 and 6 move"
 
 

@@ -15,7 +15,9 @@ import pytest
 import turntable
 from imitable import ImitableError, cli
 from imitable.networks import Mlp, Policy
-from imitable.paper import TASK_NAMES, gymnasium_id, panda_arm
+from imitable.paper import TASK_NAMES, gymnasium_id
+from imitable.paper.panda import THREE_JOINTS
+from imitable.paper.panda_bullet import BulletPanda
 from imitable.robots import robot
 from imitable.simulators.rendering import DRAWN, Renderer, control_timestep, find_backend, render_episode
 from imitable.store.video import write_video
@@ -81,15 +83,14 @@ def test_the_goal_is_in_the_picture() -> None:
 
 @pytest.mark.parametrize("backend", [DRAWN, None])
 def test_a_simulator_may_bring_a_model_of_its_own(backend: str | None) -> None:
-    class Arm:
-        mjcf = panda_arm.mjcf()
-
-        def qpos(self, state: np.ndarray) -> np.ndarray:
-            return panda_arm.straight_down(state[None])[0][0]
-
-    renderer = Renderer(Arm(), backend=backend, **SIZE)  # type: ignore[arg-type]
-    assert difference(renderer(np.array([0.5, 0.0, 0.4])), renderer(np.array([0.5, 0.2, 0.1]))) > 0.01
-    renderer.close()
+    kinematic, dynamic = (Renderer(each, backend=backend, **SIZE) for each in (THREE_JOINTS, BulletPanda()))  # whose states differ
+    states, others = (each.simulator.initial_states(1, np.random.default_rng(0)) for each in (kinematic, dynamic))
+    picture = kinematic(states[0])
+    assert np.array_equal(picture, dynamic(others[0]))
+    states[0, :3] += 0.0, 0.2, -0.3
+    assert difference(picture, kinematic(states[0])) > 0.01
+    kinematic.close()
+    dynamic.close()
 
 
 def test_a_simulator_without_a_model_shows_its_observation() -> None:

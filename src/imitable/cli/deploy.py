@@ -13,8 +13,6 @@ from imitable.deploy.drivers import Driver, FakeDriver
 from imitable.deploy.franky import FrankyDriver, is_loopback
 from imitable.deploy.loop import WallClock, deploy as run_on_arm
 from imitable.errors import ImitableError
-from imitable.paper.panda_arm import ARMS
-from imitable.paper.panda_deploy import carrying, envelope
 from imitable.report.terminal import print_line as print
 from imitable.store.files import check_writable, json_lines
 
@@ -35,7 +33,9 @@ def deploy(
     overwrite: Overwrite = False,
 ) -> None:
     """Let a policy act on a Franka arm, guarded and logged; nothing moves without --execute."""
-    limits = ARMS[arm]
+    from imitable.paper.panda import Panda
+    from imitable.paper.panda_deploy import SECONDS, carrying, envelope
+
     if not 5 <= rate <= 100:
         raise ImitableError(f"rate is {rate:g}; give 5 to 100 commands per second")
     if driver == "franky" and not hardware and not is_loopback(address):
@@ -47,10 +47,10 @@ def deploy(
     check_writable(log)
     if log.exists() and not overwrite:
         raise ImitableError(f"{log} is there already; give another --log, or --overwrite to replace it")
-    actions = 2 if dof == 3 else 3
-    skill = carrying(actions=actions, limits=limits, rate=rate)
-    ones, example = np.ones(actions), skill.observe(np.stack([skill.start, skill.start]))
-    act = find_policy(policy, example=example, low=-ones, high=ones, rng=np.random.default_rng(seed))
+    robot = Panda(dof=dof, arm=arm, timestep=1 / rate, horizon=round(SECONDS * rate))
+    skill, limits = carrying(robot), robot.limits
+    example = skill.observe(np.stack([skill.start, skill.start]))
+    act = find_policy(policy, example=example, low=robot.action_low, high=robot.action_high, rng=np.random.default_rng(seed))
     fake = FakeDriver(skill.start)
     arm_driver: Driver = fake
     if driver == "franky":
@@ -61,9 +61,9 @@ def deploy(
             arm_driver,
             act,
             skill,
-            envelope(limits),
+            envelope(robot),
             execute=execute,
-            approach=envelope(limits, anywhere=True),
+            approach=envelope(robot, anywhere=True),
             clock=fake if driver == "fake" else WallClock(),
             record=record,
         )

@@ -15,7 +15,7 @@ from imitable.assessment import Exploration
 from imitable.learners import Gail
 from imitable.paper.demonstrators import Demonstrators, Mixture, TrainedPolicy
 from imitable.paper.expert_training import ExpertTraining
-from imitable.paper.panda_arm import ARMS, OBSTACLE, Box, Limits, clearance, straight_down, straight_down_tcp
+from imitable.paper.panda_arm import ARMS, OBSTACLE, Box, Limits, clearance, mjcf, straight_down, straight_down_tcp
 from imitable.paper.panda_demonstrators import ClumsyDetours, pass_beside, pass_in_plane
 from imitable.paper.tasks import Task
 from imitable.scores import RectifiedOptimality, ReplayFeasibility
@@ -145,6 +145,15 @@ class Panda:
 
     def terminated(self, states: Array) -> Booleans:
         return np.zeros(len(states), dtype=bool)  # all episodes are equally long, so that no learner gains by ending them
+
+    @property
+    def mjcf(self) -> str:
+        """The arm as a MuJoCo model, for pictures."""
+        return mjcf(limits=self.limits, obstacle=self.obstacle)
+
+    def qpos(self, state: Array) -> Array:
+        """(7,) the model's joints in a state."""
+        return np.asarray(straight_down(state[None, :STATUS], limits=self.limits)[0][0])
 
 
 THREE_JOINTS = Panda(dof=3)

@@ -145,6 +145,17 @@ class BulletPanda:
     def terminated(self, states: Array) -> Booleans:
         return np.zeros(len(states), dtype=bool)
 
+    @property
+    def timestep(self) -> float:
+        return self.panda.timestep
+
+    @property
+    def mjcf(self) -> str:
+        return self.panda.mjcf
+
+    def qpos(self, state: Array) -> Array:
+        return state[JOINTS]
+
 
 TRANSFERS: Final = {
     "ideal": BulletPanda(),
