@@ -150,6 +150,43 @@ def test_ticks_are_paced_by_the_robots_clock() -> None:
     assert np.diff(times) == pytest.approx(0.05, abs=0.003)
 
 
+def test_a_policy_that_is_late_at_times_is_borne() -> None:
+    driver, calls = FakeDriver(SKILL.start), 0
+
+    def act(seen: np.ndarray) -> np.ndarray:
+        nonlocal calls
+        calls += 1
+        if calls % 10 == 0:
+            driver.sleep(0.4)  # the last command expires
+        return expert(seen)
+
+    outcome = deploy(driver, act, SKILL, envelope(THREE_JOINTS), execute=True, clock=driver)
+    assert outcome.success, outcome.reason
+    assert clearance(np.array(driver.visited)).min() > 0.02
+
+
+def test_a_simulator_may_pause() -> None:
+    class Pausing(FakeDriver):
+        """A simulator that does not get the processor for half a second every other second."""
+
+        waited = 0.0
+
+        def now(self) -> float:
+            return self.time + self.waited
+
+        def sleep(self, seconds: float) -> None:
+            if self.time % 2 > 1.9 and self.waited % 1 < 0.5:
+                self.waited += seconds
+            else:
+                self.waited = float(np.ceil(self.waited))
+                super().sleep(seconds)
+
+    for patience, reason in ((None, "the state is stale"), (1.0, "done")):
+        driver = Pausing(SKILL.start)
+        outcome = deploy(driver, expert, SKILL, envelope(THREE_JOINTS), execute=True, clock=driver, stale_after=patience)
+        assert reason in outcome.reason
+
+
 def test_a_clock_that_goes_back_stops_the_arm() -> None:
     class Jumping(FakeDriver):
         def read(self):

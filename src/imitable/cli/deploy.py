@@ -16,6 +16,8 @@ from imitable.errors import ImitableError
 from imitable.report.terminal import print_line as print
 from imitable.store.files import check_writable, json_lines
 
+SIMULATOR_PAUSE = 5.0  # s for which a simulator's clock may stand still when the machine is busy; a robot's may not
+
 
 def deploy(
     policy: Positional[Annotated[str, arg(metavar="RUN", help="a run's folder, a .safetensors file or module:object")]],
@@ -65,6 +67,7 @@ def deploy(
             execute=execute,
             approach=envelope(robot, anywhere=True),
             clock=fake if driver == "fake" else WallClock(),
+            stale_after=SIMULATOR_PAUSE if driver == "franky" and not hardware else None,
             record=record,
         )
     if execute and not outcome.success:

@@ -78,14 +78,16 @@ def deploy(
     execute: bool = False,
     approach: Envelope | None = None,
     clock: Clock | None = None,
+    stale_after: float | None = None,
     record: Record = lambda tick: None,
 ) -> Outcome:
     """Bring the arm to the start, slowly and within the envelope `approach` (None: it must be there), then let the policy act.
 
-    Unless told to `execute`, it is a dry run: all is computed and logged where the arm stands, and nothing is sent to it. The driver is
-    stopped and closed whatever happens; nothing is tried a second time.
+    A state is stale when the robot's clock stands still for `stale_after` seconds (None: as long as a command is valid; a simulator may
+    need more). Unless told to `execute`, it is a dry run: all is computed and logged where the arm stands, and nothing is sent to it. The
+    driver is stopped and closed whatever happens; nothing is tried a second time.
     """
-    loop = _Loop(driver, WallClock() if clock is None else clock, record, skill.period, execute)
+    loop = _Loop(driver, WallClock() if clock is None else clock, record, skill.period, execute, stale_after)
     outcome = Outcome(False, "not begun", 0)
     try:
         record({"connected": driver.connect(), "execute": execute})
@@ -131,10 +133,11 @@ def deploy(
 class _Loop:
     """One connection: the last command, and what the arm made of those before it."""
 
-    def __init__(self, driver: Driver, clock: Clock, record: Record, period: float, execute: bool) -> None:
+    def __init__(self, driver: Driver, clock: Clock, record: Record, period: float, execute: bool, stale_after: float | None) -> None:
         self.driver, self.clock, self.record, self.period, self.execute = driver, clock, record, period, execute
         self.ticks = 0  # of the present phase
         self.valid_for = VALID_PERIODS * period
+        self.stale_after = self.valid_for if stale_after is None else stale_after
         self.due = -np.inf  # robot time of the next tick
         self.last: Reading | None = None
         self.previous: Array | None = None  # rad/s, the last command
@@ -155,7 +158,7 @@ class _Loop:
             if reading.robot_time >= self.due and self.last is reading:
                 self.due = reading.robot_time + self.period
                 return reading
-            if (stale := self.clock.now() - since) > self.valid_for:
+            if (stale := self.clock.now() - since) > self.stale_after:
                 raise StoppedError(f"the state is stale: the robot's clock has stood at {reading.robot_time:.3f} s for {stale:.2f} s")
             self.clock.sleep(POLL)
 
@@ -200,7 +203,7 @@ class _Loop:
                 places = [name for name, changed in zip(CHECKS, guarded.changed[0], strict=True) if changed and name in PLACES]
                 raise StoppedError(f"the guard has held the arm for {HELD:g} s: {' and '.join(places)}")
             if self.execute:
-                _check_following(told, reading)
+                _check_following(told, reading, self.valid_for)
                 self.driver.command_joint_velocity(passed, self.valid_for)
                 told.append((reading.robot_time, joints, passed))
                 previous = self.previous = passed
@@ -215,14 +218,14 @@ def _decide(skill: Skill, act: Callable[[Array], Array], joints: Array) -> Array
     return np.asarray(skill.joint_velocities(joints[None], action)[0], dtype=np.float64)
 
 
-def _check_following(told: "deque[tuple[float, Array, Array]]", reading: Reading) -> None:
+def _check_following(told: "deque[tuple[float, Array, Array]]", reading: Reading, valid_for: float) -> None:
     """Stop an arm that does not move as it was told over the last second: commands get lost, or something else moves it."""
     while told and reading.robot_time - told[0][0] > FOLLOWING:
         told.popleft()
     if not told:
         return
     times = np.array([*(each for each, *_ in told), reading.robot_time])
-    ways = np.diff(times)[:, None] * np.stack([velocities for *_, velocities in told])  # (tick, J)
+    ways = np.minimum(np.diff(times), valid_for)[:, None] * np.stack([velocities for *_, velocities in told])  # (tick, J)
     missing = np.abs(reading.joints - told[0][1] - ways.sum(axis=0)) - 0.5 * np.abs(ways).sum(axis=0)
     if missing[worst := int(missing.argmax())] > FOLLOW_TOLERANCE:
         moved, wanted = reading.joints[worst] - told[0][1][worst], ways.sum(axis=0)[worst]
