@@ -138,12 +138,11 @@ def summaries(cells: Cells, *, further: bool = False) -> dict[tuple[str, str], S
     }
 
 
-def other_settings() -> list[Path]:
-    """Folders of cells that were made under other settings than the tasks' own, which name them."""
-    shown = {variant for variant, _ in PERFECT.values()} | {
-        each.name for study in STUDIES.values() for part in study.parts for each in part.settings
-    }
-    return sorted(path for path in KEPT.iterdir() if path.is_dir() and path.name != TABLE and path.name not in shown - ELSEWHERE)
+def other_settings(*, every: bool = False) -> list[Path]:
+    """Folders of cells that were made under other settings than the tasks' own, which name them; but those of studies that have a table."""
+    shown = {variant for variant, _ in PERFECT.values()} - ELSEWHERE
+    shown |= {each.name for study in STUDIES.values() for part in study.parts for each in part.settings} - ELSEWHERE
+    return sorted(path for path in KEPT.iterdir() if path.is_dir() and path.name != TABLE and (every or path.name not in shown))
 
 
 def _settings(folder: Path) -> str:

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -28,3 +29,14 @@ def test_what_a_benchmark_imports_of_the_package_is_there(path: Path) -> None:
             for alias in node.names:
                 if not hasattr(module, alias.name):
                     importlib.import_module(f"{node.module}.{alias.name}")
+
+
+def test_the_interactive_page_holds_every_task_with_runs_and_sends_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, BENCHMARKS / "results_html.py", tmp_path / "page.html"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "page.html").read_text()
+    tasks = {json.loads(path.read_text())["config"]["task"] for path in (BENCHMARKS / "results" / "table").glob("*.json")}
+    assert all(f"<h2>{task}</h2>" in page for task in tasks)
+    assert page.count('"showSendToCloud": false') == page.count('"displaylogo": false') >= len(tasks)
+    assert 'src="http' not in page
