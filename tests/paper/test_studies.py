@@ -53,6 +53,13 @@ def test_quick_tries_every_task_method_and_study(tmp_path: Path) -> None:
     assert all((cell.settings.count, cell.settings.episodes) == (100, 5) for cell in quick)
 
 
+def test_a_study_has_as_many_seeds_as_it_needs(tmp_path: Path) -> None:
+    seeds = {name: {cell.seed for cell in study_cells([name], root=tmp_path)} for name in ("table", "perfect")}
+    assert seeds == {"table": {0, 1, 2, 3, 4}, "perfect": {0, 1, 2}}
+    assert {cell.seed for cell in study_cells(["table"], root=tmp_path, preset="quick")} == {0}
+    assert {cell.seed for cell in study_cells(["table"], [7], root=tmp_path, preset="quick")} == {7}
+
+
 def test_an_unknown_study_is_refused() -> None:
     with pytest.raises(ImitableError, match="unknown study 'tabel'; did you mean table"):
         find_study("tabel")

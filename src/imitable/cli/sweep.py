@@ -28,7 +28,7 @@ def sweep(
     methods: Annotated[tuple[str, ...], arg(help="of a study: only these")] = (),
     study: Studies = (),
     preset: Annotated[Preset | None, arg(help="all studies: paper, or quick, which tries everything with tiny budgets")] = None,
-    seeds: Annotated[str | None, arg(help="such as 0-4, the default; 0 for quick")] = None,
+    seeds: Annotated[str | None, arg(help="such as 0-4, the default; of a study as many as it needs, of quick one")] = None,
     learner: LearnerName = None,
     inverse: InverseName = None,
     composition: Composition = "paper",
@@ -38,14 +38,14 @@ def sweep(
     verify: Annotated[int, arg(help="run so many finished cells again, drawn at random, and compare their curves")] = 0,
 ) -> None:
     """Run a grid of tasks, methods and seeds, or named studies; finished cells are skipped and interrupted ones resumed."""
-    numbers = parse_seeds(seeds or ("0" if preset == "quick" else "0-4"))
+    numbers = None if seeds is None else parse_seeds(seeds)
     settings = Settings(learner, inverse, composition, overrides)
     if study or preset:
         if settings != Settings():
             raise ImitableError(f"a study has its own settings; leave out {shlex.join(settings.arguments())}, or the study")
         grid = study_cells(study or tuple(STUDIES), numbers, root=output, tasks=tasks, methods=methods, preset=preset or "paper")
     else:
-        grid = cells(tasks, methods, numbers, root=output, settings=settings)
+        grid = cells(tasks, methods, parse_seeds("0-4") if numbers is None else numbers, root=output, settings=settings)
     if not grid:
         raise ImitableError(f"there is nothing to run; give --tasks and --methods, or --study with one of {', '.join(STUDIES)}")
     if print_only:

@@ -32,6 +32,8 @@ class Study:
     name: str
     summary: str
     parts: tuple[Part, ...]
+    seeds: int = 3
+    """How many, from 0 on, if nothing else is said."""
 
 
 def _shares(*values: str) -> tuple[Settings, ...]:
@@ -53,11 +55,11 @@ CLONED_AND_GAIL = tuple(Settings(learner=learner, composition="perfect") for lea
 STUDIES: dict[str, Study] = {
     study.name: study
     for study in (
-        Study("table", "the paper's table: every method on every task", (Part(ALL),)),
+        Study("table", "the paper's table: every method on every task", (Part(ALL),), seeds=5),
         Study("released", "the same with the shares of the released scripts", (Part(ALL, MIXED, _shares("released")),)),
         Study("gail", "ours by GAIL, as in the paper, and GAIL on everything", (Part(("none", "ours"), settings=(GAIL,)),)),
         Study("recipe", "ours by the paper's own recipe: learned f_id, whole replays", (Part(("ours",), settings=(LEARNED,)),)),
-        Study("controls", "shuffled weights, and random subsets of the same effective size", (Part(tuple(CONTROLS)),)),
+        Study("controls", "shuffled weights, and random subsets of the same effective size", (Part(tuple(CONTROLS)),), seeds=5),
         Study(
             "perfect",
             "every learner on perfect demonstrations only",
@@ -108,26 +110,27 @@ def find_study(name: str) -> Study:
 
 def study_cells(
     names: Sequence[str],
-    seeds: Sequence[int],
+    seeds: Sequence[int] | None = None,
     *,
     root: Path,
     tasks: Sequence[str] = (),
     methods: Sequence[str] = (),
     preset: Preset = "paper",
 ) -> list[Cell]:
-    """The cells of these studies, each setting in its own folder; only of these tasks and methods, where some are given.
+    """The cells of these studies, each setting in its own folder; only of these tasks, methods and seeds, where some are given.
 
-    `quick` has all tasks, methods and studies, but of a series of settings only the ends, with none and ours, and tiny budgets.
+    `quick` has all tasks, methods and studies, but one seed, of a series of settings only the ends, with none and ours, and tiny budgets.
     """
     grid: list[Cell] = []
-    for part in (part for name in names for part in find_study(name).parts):
+    for study, part in ((each, part) for each in map(find_study, names) for part in each.parts):
+        numbers = range(1 if preset == "quick" else study.seeds) if seeds is None else seeds
         chosen, settings = part.methods, part.settings
         if preset == "quick" and settings != (OWN,) and set(chosen) == set(ALL):
             chosen = ("none", "ours")
         if preset == "quick" and len(settings) > 2:
             settings = (settings[0], settings[-1])
         for each in settings:
-            grid += cells(_only(part.tasks, tasks), _only(chosen, methods), seeds, root=root / (each.name or TABLE), settings=each)
+            grid += cells(_only(part.tasks, tasks), _only(chosen, methods), numbers, root=root / (each.name or TABLE), settings=each)
     order = sorted(dict.fromkeys(grid), key=lambda cell: cell.seed)  # whole studies of fewer seeds, if interrupted
     return [_tiny(cell) for cell in order] if preset == "quick" else order
 
