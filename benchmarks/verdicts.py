@@ -8,8 +8,6 @@ import json
 import time
 from pathlib import Path
 
-import numpy as np
-
 from imitable import Feasibility, assess, one_thread
 from imitable.paper import TASK_NAMES
 from imitable.paper.run import collected

@@ -245,7 +245,7 @@ def everything(assessment: Assessment, *, delta_s: float = 0.001) -> list[bytes]
     demonstrations = assessment.demonstrations
     actions = assessment.recovered(np.ones(demonstrations.lengths.sum(), bool))[0]
     windows = (assessment.tracked.shown.distances, assessment.tracked.own.distances)
-    arrays = (assessment.replay.observations, plain.observations, perturbed.observations, assessment.step_scale, actions, *windows)
+    arrays = (assessment.replay.observations, plain.observations, perturbed.observations, np.array(assessment.noise), actions, *windows)
     return [np.ascontiguousarray(each).tobytes() for each in arrays]
 
 

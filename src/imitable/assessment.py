@@ -153,10 +153,10 @@ class Assessment:
         learned = {name.removeprefix("model "): array for name, array in self._fitted.items() if name.startswith("model ")}
         return self.model.restored(learned, self.robot)
 
-    @property
+    @cached_property
     def step_scale(self) -> Array:
         """(observation,) standard deviation of what one random action of the robot changes."""
-        return self._fitted["step scale"]
+        return step_scale(self.own[0])
 
     @property
     def noise(self) -> float:
@@ -232,8 +232,7 @@ class Assessment:
         training, apart = self.own
         fitted = self.model.fit(training, self.robot, rng=deepcopy(self.streams[1]), progress=part_of(self.progress, 0.0, 0.4))
         learned = {f"model {name}": array for name, array in fitted.arrays().items()}
-        raw = step_scale(training)
-        scale = floored_scale(raw)
+        scale = floored_scale(self.step_scale)
         noise, hidden = noise_level(training, self.demonstrations, scale), hides_state(training, self.robot, scale)
         if noise > NEGLIGIBLE_NOISE and not hidden and hasattr(self.model, "coarse"):
             inverse = self.model.coarse(0.0).restored(fitted.arrays(), self.robot)
@@ -243,7 +242,7 @@ class Assessment:
             "hides state": np.array(hidden),
             "diverged": np.array(training.diverged + apart.diverged),
         }
-        return {"step scale": raw, **facts, **learned}
+        return {**facts, **learned}
 
     @one_thread()
     def _track(self) -> Arrays:

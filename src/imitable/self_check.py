@@ -8,6 +8,7 @@ from imitable.arrays import Generator, one_thread
 from imitable.assessment import Assessment
 from imitable.demonstrations import Demonstrations
 from imitable.inverse_dynamics import floored_scale
+from imitable.noise import noisy, restorable_rows
 from imitable.rollouts import random_actions
 from imitable.scores import Feasibility
 from imitable.tracking import (
@@ -18,10 +19,8 @@ from imitable.tracking import (
     Tracked,
     draw_windows,
     follow_windows,
-    noisy,
     own_windows,
     replay_windows,
-    restorable_rows,
 )
 
 TRAJECTORIES, STEPS = 16, 40
