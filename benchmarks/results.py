@@ -22,7 +22,7 @@ from imitable.paper import TASK_NAMES, driving
 from imitable.paper.demonstrators import SOURCES
 from imitable.paper.methods import CONTROLS, METHODS
 from imitable.paper.statistics import Summary, gap_closed, interquartile, paired_difference, probability_of_improvement, summary
-from imitable.paper.studies import STUDIES
+from imitable.paper.studies import STUDIES, study_cells
 from imitable.paper.sweep import Cell, Settings
 from imitable.paper.tasks import find_task, published
 from imitable.pipeline import Streams
@@ -319,7 +319,18 @@ def series_section() -> list[str]:
                 *rows,
                 "",
             ]
-    return ["## Studies", "", *lines] if lines else []
+    return ["## Studies", "", *coverage(), "", *lines]
+
+
+def coverage() -> list[str]:
+    """What each study compares, and how many of its runs are stored."""
+    lines = ["| `imitable sweep --study` | what | runs | stored | of version 0.1 |", "|---|---|---|---|---|"]
+    for study in STUDIES.values():
+        grid = study_cells([study.name], root=KEPT)
+        paths = [cell.root / f"{cell.task.replace('/', '-')}--{cell.method}--{cell.seed}.json" for cell in grid]
+        stored = [json.loads(path.read_text()) for path in paths if path.exists()]
+        lines.append(f"| {study.name} | {study.summary} | {len(grid)} | {len(stored)} | {sum(map(is_earlier, stored))} |")
+    return lines
 
 
 def sources_table(cells: Cells) -> list[str]:
