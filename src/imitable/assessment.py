@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from imitable.arrays import Array, Arrays, Booleans, Generator, Progress, no_progress, one_thread, part_of
+from imitable.arrays import Array, Arrays, Booleans, Generator, Integers, Progress, no_progress, one_thread, part_of
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError, check_fields
 from imitable.inverse_dynamics import (
@@ -34,7 +34,7 @@ from imitable.tracking import (
     track,
 )
 
-ASSESS_VERSION = 3
+ASSESS_VERSION = 4
 """Raised when the numbers of exploration, inverse dynamics or replay change: what was kept before then no longer counts."""
 
 Keep = Callable[[str, Mapping[str, object], Callable[[], Arrays]], Arrays]
@@ -197,14 +197,12 @@ class Assessment:
     def recovered(self, used: Booleans) -> tuple[Array, Booleans]:
         """(transition, action) the robot's actions that explain the used transitions (transition,), zero for the others; and which of
         them are known to lead there, or all if the inverse dynamics does not know."""
-        part = self._part("actions", {"used": np.packbits(used)}, lambda: self._recover(used))
+        part = self._part("actions", {"used": np.packbits(used), "carried": CARRIED}, lambda: self._recover(used))
         return part["actions"], part["usable"]
 
     @one_thread()
     def _recover(self, used: Booleans) -> Arrays:
-        observations, rows = self.demonstrations.observations, self.demonstrations.transition_rows
         actions, verdicts = np.zeros((len(used), len(self.robot.action_low))), np.full(len(used), NOT_SETTLED)
-        used = used & restorable_rows(self.demonstrations, self.robot)[rows]  # from a clipped velocity no state is known, nor an action
         model = self.model.tolerating(self._noise) if hasattr(self.model, "tolerating") else self.model
         inverse_dynamics = model.restored(self.inverse_dynamics.arrays(), self.robot)
         if self.hides_state:  # carried along from step to step
@@ -214,13 +212,35 @@ class Assessment:
             of_demos = np.isin(demo_of, demos)
             actions[of_demos], verdicts[of_demos] = made.actions, made.verdicts
         else:
-            chosen = np.flatnonzero(used)
-            for start in range(0, len(chosen), CHUNK):
-                some = chosen[start : start + CHUNK]
-                found = inverse_dynamics(self.robot.restore(observations[rows[some]]), observations[rows[some] + 1])
-                actions[some], verdicts[some] = found.actions, found.verdict
-                self.progress(min(1.0, (start + CHUNK) / len(chosen)))
+            self._solve(used, inverse_dynamics, actions, verdicts)
         return {"actions": actions * used[:, None], "usable": used & np.isin(verdicts, (REACHED, UNTRIED))}
+
+    def _solve(self, used: Booleans, inverse_dynamics: InverseDynamics, actions: Array, verdicts: Integers) -> None:
+        """Fill in actions and verdicts of the used transitions, each solved for by itself.
+
+        A clipped velocity does not determine the state, but the step that led there does: the state is carried along from the last
+        observation that does.
+        """
+        demonstrations, robot = self.demonstrations, self.robot
+        observations, rows = demonstrations.observations, demonstrations.transition_rows
+        depth = steps_since_restorable(demonstrations, robot)
+        needed = used & (depth >= 0) & (depth <= CARRIED)
+        for level in range(int(depth[needed].max(initial=0)), 0, -1):
+            needed[np.flatnonzero(needed & (depth == level)) - 1] = True
+        carried: dict[int, Array] = {}
+        done = 0
+        for level in range(int(depth[needed].max(initial=0)) + 1):
+            now = np.flatnonzero(needed & (depth == level) & ((level == 0) | np.isin(np.roll(verdicts, 1), (REACHED, UNTRIED))))
+            for start in range(0, len(now), CHUNK):
+                some = now[start : start + CHUNK]
+                states = np.array([carried.pop(each) for each in some.tolist()]) if level else robot.restore(observations[rows[some]])
+                found = inverse_dynamics(states, observations[rows[some] + 1])
+                actions[some], verdicts[some] = found.actions, found.verdict
+                goes_on = needed[np.minimum(some + 1, len(used) - 1)] & (depth[np.minimum(some + 1, len(used) - 1)] == level + 1)
+                if goes_on.any():
+                    carried |= zip((some[goes_on] + 1).tolist(), robot.step(states[goes_on], found.actions[goes_on]), strict=True)
+                done += len(some)
+                self.progress(done / max(1, int(needed.sum())))
 
     @cached_property
     def _fitted(self) -> Arrays:
@@ -280,8 +300,18 @@ class Assessment:
 
 CHUNK = 20_000
 """Transitions whose actions are recovered together."""
+CARRIED = 50
+"""Steps for which a state is carried along where observations do not determine it."""
 NEGLIGIBLE_NOISE = 0.02
 """Estimated noise below this is taken for none: contacts make the estimate a little too large."""
+
+
+def steps_since_restorable(demonstrations: Demonstrations, robot: Simulator) -> Integers:
+    """(transition,) steps since an observation of the demonstration last determined the robot's state, 0 where it does; -1: never yet."""
+    rows, index = demonstrations.transition_rows, np.arange(len(demonstrations.transition_rows))
+    last = np.maximum.accumulate(np.where(restorable_rows(demonstrations, robot)[rows], index, -1))
+    first = np.repeat(np.cumsum(demonstrations.lengths) - demonstrations.lengths, demonstrations.lengths)
+    return np.asarray(np.where(last >= first, index - last, -1))
 
 
 def check_columns(demonstrations: Demonstrations, robot: Simulator, *, name: str = "demonstrations") -> None:

@@ -76,7 +76,7 @@ def joint_ranges(robot: Any) -> list[tuple[int, float, float]]:
     model = getattr(getattr(robot, "physics", None), "model", None)
     if model is None:
         return []
-    shown = {each.entry.index: at for at, each in enumerate(robot.columns) if each.entry.field == "qpos" and each.function is None}
+    shown = {each.entry.index: at for at, each in enumerate(robot.columns) if each.entry.field == "qpos" and not each.function}
     limited = [joint for joint in range(model.njnt) if model.jnt_limited[joint] and model.jnt_type[joint] in (2, 3)]  # slides and hinges
     places = [(int(model.jnt_qposadr[joint]), model.jnt_range[joint]) for joint in limited]
     return [(shown[at], float(ends[0]), float(ends[1])) for at, ends in places if at in shown]

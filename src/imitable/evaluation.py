@@ -4,7 +4,10 @@ from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 
-from imitable.arrays import Array, Generator
+import numpy as np
+
+from imitable.arrays import Array, Generator, Progress, no_progress
+from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
 from imitable.learners import Checkpoint
 from imitable.rollouts import run_episodes
@@ -19,17 +22,33 @@ class Evaluation:
     """What a policy earned."""
 
     returns: Array
-    """(episode,) undiscounted."""
+    """(episode,) undiscounted; NaN of a robot without a reward."""
+    episodes: Demonstrations
+    """What was seen."""
     diverged: int
     """How many episodes ended because the simulation broke down."""
 
 
-def evaluate(act: Callable[[Array], Array], robot: Simulator, *, episodes: int = EPISODES, rng: Generator) -> Evaluation:
-    """Undiscounted returns from fresh starts."""
+def evaluate(
+    act: Callable[[Array], Array], robot: Simulator, *, episodes: int = EPISODES, rng: Generator, progress: Progress = no_progress
+) -> Evaluation:
+    """Whole episodes from fresh starts, and their undiscounted returns."""
     if episodes < 1:
         raise ImitableError(f"episodes is {episodes}; an evaluation needs at least one")
-    measured = run_episodes(robot, act, count=episodes, rng=rng)
-    return Evaluation(measured.trajectories.returns, measured.diverged)
+    measured = run_episodes(robot, act, count=episodes, rng=rng, progress=progress)
+    return Evaluation(measured.trajectories.returns, measured.trajectories, measured.diverged)
+
+
+def distance_to(demonstrations: Demonstrations, episodes: Demonstrations, *, most: int = 20_000) -> Array:
+    """(episode,) the mean distance of its observations from the nearest demonstrated one (of at most `most`, evenly spread): root mean
+    square over columns, in units of each column's standard deviation in the demonstrations."""
+    from scipy.spatial import cKDTree
+
+    shown = demonstrations.observations[:: -(-len(demonstrations.observations) // most)]
+    std = shown.std(axis=0)
+    scale = np.where(std > 1e-9, std, 1.0) * np.sqrt(shown.shape[1])
+    distances = cKDTree(shown / scale).query(episodes.observations / scale)[0]
+    return np.asarray(np.add.reduceat(distances, episodes.starts) / (episodes.lengths + 1))
 
 
 @dataclass(frozen=True)

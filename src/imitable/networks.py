@@ -220,6 +220,31 @@ class Policy:
         """(N, action) mean actions."""
         return np.clip(self.mean(self.inputs(observations)), self.low, self.high).astype(np.float64)
 
+    def predict(
+        self,
+        observation: Array,
+        state: None = None,
+        episode_start: object = None,
+        deterministic: bool = True,
+        *,
+        rng: Generator | None = None,
+    ) -> tuple[Float32, None]:
+        """As in Stable-Baselines3: the action (action,) for one observation, or (N, action) for a batch, and None for a recurrent state.
+
+        Actions are within the limits. Without `deterministic` they are sampled with `rng`, if the policy can; if not, it is the mean.
+        """
+        given, width = np.asarray(observation, dtype=np.float64), self.network.layer_sizes[0]
+        if given.ndim not in (1, 2) or given.shape[-1] != width:
+            raise ImitableError(
+                f"the observation has shape {given.shape}; this policy takes ({width},) or (N, {width}), in the robot's columns "
+                "(observation[..., robot.environment_columns] of a Gymnasium environment)"
+            )
+        batch = np.atleast_2d(given)
+        random = len(self.log_std) and not deterministic
+        actions = self.sample(batch, np.random.default_rng() if rng is None else rng) if random else self(batch)
+        limited = np.clip(actions, self.low, self.high).astype(np.float32)
+        return (limited if given.ndim == 2 else limited[0]), None
+
     def sample(self, observations: Array, rng: Generator) -> Array:
         """(N, action) actions drawn around the mean, not clipped: the simulator does that."""
         if not len(self.log_std):

@@ -8,6 +8,7 @@ import numpy as np
 
 from imitable.arrays import Array, Generator, Progress, Snapshot, no_progress, one_thread, part_of
 from imitable.assessment import Assessment, Exploration, Keep, assess, make_anew
+from imitable.check import joint_ranges
 from imitable.demonstrations import Demonstrations
 from imitable.errors import check_fields
 from imitable.evaluation import EPISODES, Measurement, measure
@@ -21,11 +22,13 @@ Table = dict[str, np.ndarray[Any, Any]]
 """Columns by name, (demo,) each."""
 KEPT, INFEASIBLE, WORSE = VERDICTS = ("kept", "infeasible", "worse")
 """What becomes of a demonstration: it is learned from; the robot cannot follow it; it is worse than another one from nearby."""
+OUTSIDE = 0.02
+"""Of a joint's range: limits are soft, and give way by less."""
 LEAST_WEIGHT = 0.05
 """From which on a demonstration counts as kept."""
-TOO_STRONG, UNSUPPORTED, UNCLEAR = "too strong", "unsupported", "unclear"
-"""Why a demonstration is infeasible: an actuator would have to be stronger, and by what factor is known; no action would do, whatever its
-size, as for a root that nothing holds; or neither is clear."""
+TOO_STRONG, BEYOND_RANGE, UNSUPPORTED, UNCLEAR = "too strong", "beyond range", "unsupported", "unclear"
+"""Why a demonstration is infeasible: an actuator would have to be stronger, and by what factor is known; a joint is beyond its range; no
+action would do, whatever its size, as for a root that nothing holds; or none of these is clear."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +163,7 @@ def score_table(demonstrations: Demonstrations, assessment: Assessment, score: S
     }
     table["verdict"] = verdicts(table)
     if {"limit_factor", "limiting_actuator"} <= table.keys():
-        table["cause"] = causes(table)
+        table["cause"] = np.where(causes(table) == UNSUPPORTED, _beyond_range(demonstrations, assessment, table), causes(table))
         table["limiting_actuator"] = np.array([*action_names(assessment.robot), ""])[table["limiting_actuator"]]  # -1: none
     return table
 
@@ -180,20 +183,38 @@ def causes(table: Table) -> np.ndarray[Any, Any]:
     return np.where(table["verdict"] == INFEASIBLE, cause, "")
 
 
+def _beyond_range(demonstrations: Demonstrations, assessment: Assessment, table: Table) -> np.ndarray[Any, Any]:
+    """(demo,) BEYOND_RANGE where a joint is outside its range in the window that is first lost, else UNSUPPORTED."""
+    found = np.full(len(demonstrations), UNSUPPORTED, dtype="U12")
+    for column, low, high in joint_ranges(assessment.robot):
+        for demo in np.flatnonzero((found == UNSUPPORTED) & (table["first_bad_step"] >= 0)).tolist():
+            window = demonstrations.trajectory(demo)[table["first_bad_step"][demo] :][: assessment.tracked.length + 1, column]
+            if max(low - window.min(), window.max() - high) > OUTSIDE * (high - low):
+                found[demo] = BEYOND_RANGE
+    return found
+
+
 def action_names(robot: Simulator) -> tuple[str, ...]:
     """(action,) of the actuators, where the robot knows them."""
     return tuple(getattr(robot, "action_names", None) or (f"action {number}" for number in range(len(robot.action_low))))
 
 
 def facts(demonstrations: Demonstrations, assessment: Assessment, score: Score | None, weights: Array) -> dict[str, Any]:
-    """What the score measured, what is effectively left of the demonstrations, and whose samples they are."""
-    mean_weights = demonstration_weights(weights, demonstrations.lengths)
-    mass = mean_weights * demonstrations.lengths
-    names = sorted(set(demonstrations.sources or ()))
+    """What the score measured, and what it leaves."""
     measured = getattr(assessment.default_score if score is None else score, "facts", None)
     return {
         "diverged": {"assessing": sum(assessment.diverged.values())},
         **({} if measured is None else measured(assessment)),
+        **what_is_left(demonstrations, weights),
+    }
+
+
+def what_is_left(demonstrations: Demonstrations, weights: Array) -> dict[str, Any]:
+    """How many demonstrations are effectively left, and whose samples they are."""
+    mean_weights = demonstration_weights(weights, demonstrations.lengths)
+    mass = mean_weights * demonstrations.lengths
+    names = sorted(set(demonstrations.sources or ()))
+    return {
         "effective_demonstrations": effective_sample_size(mean_weights),
         "share_by_source": {name: round(float(mass[demonstrations.from_source(name)].sum() / mass.sum()), 4) for name in names},
     }

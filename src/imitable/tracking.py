@@ -52,9 +52,9 @@ class Windows:
     worst_column: Integers
     """(window,) the observation column that was missed most."""
     limiting_actuator: Integers
-    """(window,) the actuator that was at a limit most often; -1: none was."""
+    """(window,) the actuator that was at a limit most often until it was lost; -1: none was."""
     growth: Array
-    """(window,) by what factor the action limits would have to grow, at its worst step."""
+    """(window,) by what factor the action limits would have to grow, at the step where it was lost, else at its worst one."""
     settled: Booleans
     """(window,) False where it was lost, though not by far, at a step whose action was not settled: that says little about the robot."""
 
@@ -111,9 +111,10 @@ def follow_windows(
         distances = np.sqrt(gaps.mean(axis=1))
         total[active] += distances
         by_column[active] += np.where(np.isfinite(gaps), gaps, 1e12)
-        limits[active] += found.at_limit * distances[:, None].clip(max=1e6)
-        growth[active] = np.where(distances > worst[active], found.growth, growth[active])
-        lost_now = (distances > lost_beyond) & (worst[active] <= lost_beyond)
+        on_track = worst[active] <= lost_beyond  # until now; later on, what it lacks is to get back
+        limits[active] += found.at_limit * np.where(on_track, distances.clip(max=1e6), 0.0)[:, None]
+        growth[active] = np.where(on_track & (distances > worst[active]), found.growth, growth[active])
+        lost_now = on_track & (distances > lost_beyond)
         settled[active] &= ~(lost_now & (found.verdict == NOT_SETTLED) & (distances < HOPELESS / 2))
         worst[active] = np.maximum(worst[active], distances)
         lost = active[distances > hopeless]

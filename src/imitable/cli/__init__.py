@@ -11,7 +11,7 @@ from io import TextIOWrapper
 
 import tyro
 
-from imitable.cli import cache, check, deploy, evaluate, paper, render, score, sweep
+from imitable.cli import cache, check, deploy, evaluate, paper, render, score, sweep, train
 from imitable.errors import ImitableError
 from imitable.paper.sweep import end_with_parent
 from imitable.report.terminal import print_line
@@ -19,11 +19,12 @@ from imitable.report.terminal import print_line
 COMMANDS = (
     check.check,
     score.score,
+    train.train,
+    evaluate.evaluate,
     paper.tasks,
     paper.methods,
     paper.collect,
     paper.run,
-    evaluate.evaluate,
     render.render,
     deploy.deploy,
     sweep.sweep,
@@ -78,7 +79,7 @@ def _run() -> int:
     except MemoryError:
         return _end(2, "error: there is not enough memory for this")
     except KeyboardInterrupt:
-        return _end(130, "interrupted; `imitable run` goes on with --resume, sweep and expert when given again")
+        return _end(130, "interrupted; `imitable train` and `run` go on with --resume, sweep and expert when given again")
 
 
 def _end(code: int, message: str = "") -> int:

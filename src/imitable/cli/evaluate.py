@@ -1,18 +1,22 @@
 """`imitable evaluate`: a run's policy on other starts."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 from tyro.conf import Positional, arg
 
-from imitable.arrays import one_thread
+from imitable.arrays import Array, one_thread
 from imitable.cli.options import Seed
 from imitable.errors import ImitableError
-from imitable.evaluation import evaluate as evaluate_policy
+from imitable.evaluation import distance_to, evaluate as evaluate_policy
 from imitable.paper.tasks import find_task
 from imitable.pipeline import Streams
-from imitable.report.terminal import print_divergence, print_line as print
+from imitable.report.terminal import print_divergence, print_line as print, progress_bar
+from imitable.robots import robot as find_robot
+from imitable.simulators import Simulator
 from imitable.store.runs import POLICY, RunFolder
+from imitable.store.scores import ScoreFolder
 
 
 def evaluate(folder: Positional[Annotated[Path, arg(help="a run's folder")]], *, episodes: int = 100, seed: Seed = 1_000_000) -> None:
@@ -20,11 +24,29 @@ def evaluate(folder: Positional[Annotated[Path, arg(help="a run's folder")]], *,
     run = RunFolder(folder)
     config = run.config()
     if config is None or not (folder / POLICY).exists():
-        raise ImitableError(f"{folder} has no policy; make one with `imitable run ... -o {folder}`")
-    policy = run.policy()
-    with one_thread():
-        measured = evaluate_policy(policy, find_task(config["task"]).judge, episodes=episodes, rng=Streams(seed).evaluating())
-    returns = measured.returns
-    extremes = f"from {returns.min():.2f} to {returns.max():.2f}"
-    print(f"{config['task']} {config['method']}: mean return {returns.mean():.2f} over {episodes} episodes ({extremes})")
+        raise ImitableError(f"{folder} has no policy; make one with `imitable train ... -o {folder}` or `imitable run ... -o {folder}`")
+    policy, robot = run.policy(), robot_of(config)
+    with one_thread(), progress_bar("evaluating") as progress:
+        measured = evaluate_policy(policy, robot, episodes=episodes, rng=Streams(seed).evaluating(), progress=progress)
+    print(f"{config.get('task') or config['robot']} {config['method']}: {sum_up(measured.returns)}")
+    if "scores" in config and Path(config["scores"]).is_dir():
+        _, demonstrations, table = ScoreFolder(Path(config["scores"])).load()
+        learned_from = demonstrations.select(table["weight"] > 0)
+        apart = distance_to(learned_from, measured.episodes)
+        print(
+            f"episodes of {measured.episodes.lengths.mean():.0f} steps on average; what they see is {np.median(apart):.2g} standard "
+            "deviations from the nearest demonstrated observation (median)"
+        )
     print_divergence({"evaluating": measured.diverged})
+
+
+def robot_of(config: dict[str, Any]) -> Simulator:
+    """The robot that a run's policy is evaluated on."""
+    return find_task(config["task"]).judge if "task" in config else find_robot(config["robot"], **config["robot_settings"])
+
+
+def sum_up(returns: Array) -> str:
+    """The mean return and its extremes, or that there is none."""
+    if np.isnan(returns).all():
+        return f"{len(returns)} episodes, whose returns are not known: the robot has no reward"
+    return f"mean return {returns.mean():.2f} over {len(returns)} episodes (from {returns.min():.2f} to {returns.max():.2f})"

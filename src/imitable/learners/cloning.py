@@ -14,7 +14,7 @@ from imitable.arrays import Array, Generator, Snapshot, generator_state, restore
 from imitable.assessment import Assessment
 from imitable.errors import ImitableError, check_fields, layer_sizes
 from imitable.learners.base import Checkpoint
-from imitable.networks import Adam, Mlp, Policy, input_scaling
+from imitable.networks import Activation, Adam, Mlp, Policy, input_scaling
 from imitable.sampling import TransitionSampler
 
 NEARLY_ALL = 0.999
@@ -31,6 +31,7 @@ class Cloning:
     huber_delta: float = 0.1  # small, so that two ways past an obstacle are not averaged into none
     observation_noise: float = 0.1  # standard deviation, in units of what one random action changes
     hidden_sizes: tuple[int, ...] = (100, 100, 100)
+    activation: Activation = "relu"
     max_transitions: int = 30_000  # whose actions are recovered; drawn by their weights where there are more
     checkpoint_every: int = 5_000  # updates
 
@@ -63,7 +64,7 @@ class Cloning:
         center, scale = input_scaling(sampler.draw(10_000, rng)[0])
         if resume is not None:
             center, scale = resume["center"], resume["scale"]
-        network = Mlp((demonstrations.width, *self.hidden_sizes, len(robot.action_low)), activation="relu")
+        network = Mlp((demonstrations.width, *self.hidden_sizes, len(robot.action_low)), activation=self.activation)
         policy = Policy.fresh(network, center=center, scale=scale, low=robot.action_low, high=robot.action_high, rng=rng)
         inputs = policy.inputs(demonstrations.observations)
         # Rates such as a turn rate change wholly with one action, so in a demonstration they give away the last one, and a clone

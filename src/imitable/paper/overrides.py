@@ -17,18 +17,20 @@ def with_overrides(task: Task, learner: Learner, assignments: Sequence[str]) -> 
 
     A learner built on another one, in its field `gail`, passes on what it does not have itself.
     """
+    owners = {"learner": learner, **{part: getattr(task, part) for part in PARTS}}
+    replaced = with_replaced(owners, assignments, place=f" of {task.name} with {type(learner).__name__}")
+    return dataclasses.replace(task, **{part: replaced[part] for part in PARTS if replaced[part] is not owners[part]}), replaced["learner"]
+
+
+def with_replaced(owners: dict[str, Any], assignments: Sequence[str], *, place: str) -> dict[str, Any]:
+    """The owners of numbers, the learner first, with numbers replaced."""
     for assignment in assignments:
         path, separator, text = assignment.partition("=")
         if not separator:
             raise ImitableError(f"{assignment!r} is not of the form name=value, such as sigma=20")
-        owners: dict[str, Any] = {"learner": learner, **{part: getattr(task, part) for part in PARTS}}
-        owner, names = _locate(owners, path.split("."), place=f" of {task.name} with {type(learner).__name__}")
-        replaced = _assigned(owners[owner], names, text)
-        if owner == "learner":
-            learner = replaced
-        else:
-            task = dataclasses.replace(task, **{owner: replaced})
-    return task, learner
+        owner, names = _locate(owners, path.split("."), place=place)
+        owners = owners | {owner: _assigned(owners[owner], names, text)}
+    return owners
 
 
 def _locate(owners: dict[str, Any], names: list[str], *, place: str) -> tuple[str, list[str]]:

@@ -58,7 +58,7 @@ class Experiment:
         """Everything a run's numbers depend on."""
         task = self.task
         if demonstrations is None:
-            source = {"composition": composition, "demonstrators": _described(task.demonstrators), "collect version": COLLECT_VERSION}
+            source = {"composition": composition, "demonstrators": described(task.demonstrators), "collect version": COLLECT_VERSION}
             source |= {"count": count} if count != DEMONSTRATIONS else {}
         else:
             source = {"sha256 of demonstrations": demonstrations.digest}
@@ -72,7 +72,7 @@ class Experiment:
             "seed": Streams(seed).seed,  # checked
             **source,
             **({"episodes": episodes} if episodes != EPISODES else {}),
-            **{name: _described(part) for name, part in parts.items()},
+            **{name: described(part) for name, part in parts.items()},
             "versions": {**versions(), **stages},
         }
 
@@ -109,7 +109,7 @@ class Experiment:
         )
 
 
-def _described(value: object) -> Any:
+def described(value: object) -> Any:
     try:
         return describe(value)
     except CannotDescribeError:

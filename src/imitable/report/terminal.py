@@ -9,7 +9,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from imitable.arrays import Array, Progress
-from imitable.pipeline import INFEASIBLE, KEPT, TOO_STRONG, UNSUPPORTED, WORSE, Table
+from imitable.pipeline import BEYOND_RANGE, INFEASIBLE, KEPT, TOO_STRONG, UNSUPPORTED, WORSE, Table
 from imitable.report.escaping import MESSAGE, escaped, fold_sources
 
 DOUBTFUL = 0.5
@@ -93,6 +93,7 @@ def print_causes(table: Table) -> None:
     """Why the robot cannot follow some: how many for which reason, and one example of each."""
     reasons = {
         TOO_STRONG: "need a stronger actuator",
+        BEYOND_RANGE: "move a joint beyond its range",
         UNSUPPORTED: "need forces that no actuator gives, such as on a root that nothing holds",
     }
     for cause, reason in reasons.items():

@@ -1,0 +1,171 @@
+"""A stranger's robot and data: Hopper-v5 with 60 demonstrations of its own, good, standing and falling, and 30 that it cannot follow.
+
+python benchmarks/own_robot.py data FOLDER         # the demonstrations, as npz and csv; with --quick a few short ones
+python benchmarks/own_robot.py measure             # writes benchmarks/own_robot.json
+python benchmarks/own_robot.py train good|standing|foreign FOLDER     # the policies that demonstrate; shipped in benchmarks/policies
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import mujoco
+import numpy as np
+
+from imitable import Demonstrations, Policy, evaluate, join, one_thread
+from imitable.arrays import Array
+from imitable.formats import csv, npz
+from imitable.rollouts import random_actions, run_episodes
+from imitable.simulators import reward_of
+from imitable.simulators.mujoco import MujocoRobot, gymnasium_robot
+from imitable.store.files import read_table
+from imitable.trpo import Trpo, train
+
+HERE = Path(__file__).parent
+POLICIES, RESULTS = HERE / "policies", HERE / "own_robot.json"
+OWN, FOREIGN = ("good", "standing", "falling"), "foreign"
+
+
+def stronger(model: mujoco.MjModel) -> None:
+    """Twice the gear, and joints that reach twice as far."""
+    model.actuator_gear *= 2.0
+    model.jnt_range *= 2.0
+
+
+def demonstrations(*, quick: bool = False, seed: int = 0) -> Demonstrations:
+    """20 good, 20 standing, 20 that fall, and 30 of the other body, each a whole episode; quick: a few, of at most 100 steps."""
+    robot, rng = gymnasium_robot("Hopper-v5"), np.random.default_rng(seed)
+    robot = replace(robot, horizon=100) if quick else robot
+    other, few, more = robot.altered(stronger), 4 if quick else 20, 6 if quick else 30
+    sets = []
+    for source, body, count in ((OWN[0], robot, few), (OWN[1], robot, few), (FOREIGN, other, more)):
+        policy = Policy.load(POLICIES / f"hopper-{source}.safetensors")
+        made = run_episodes(body, policy, count=count, rng=rng).trajectories
+        sets.append(made.with_sources((source,) * count))
+    act = random_actions(robot, few, rng=rng, longest_hold=20)
+    sets.insert(2, run_episodes(robot, lambda _: act(), count=few, rng=rng).trajectories.with_sources((OWN[2],) * few))
+    return join(sets)
+
+
+def write_data(folder: Path, *, quick: bool = False) -> dict[str, Path]:
+    """With returns, without, and with a third missing; as npz and as csv."""
+    made = demonstrations(quick=quick)
+    third = np.where(np.arange(len(made)) % 3 == 0, np.nan, made.returns)
+    paths = {}
+    for name, returns in (("all", made.returns), ("none", np.full(len(made), np.nan)), ("two thirds", third)):
+        variant = Demonstrations(made.observations, made.lengths, returns, made.sources, made.observation_names)
+        stem = folder / name.replace(" ", "-")
+        npz.write(variant, stem.with_suffix(".npz"))
+        csv.write(variant, stem.with_suffix(".csv"))
+        paths |= {f"{name} npz": stem.with_suffix(".npz"), f"{name} csv": stem.with_suffix(".csv")}
+    return paths
+
+
+def command(*arguments: object) -> tuple[str, float]:
+    """What `imitable` prints, and the seconds it takes, with an empty cache."""
+    began = time.perf_counter()
+    done = subprocess.run([sys.executable, "-m", "imitable", *map(str, arguments)], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    print(done.stdout, flush=True)
+    return done.stdout, time.perf_counter() - began
+
+
+def measure(folder: Path, *, only: str | None = None, learned: bool = True) -> None:
+    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for name, path in write_data(folder).items():
+        if only not in (None, name):
+            continue
+        os.environ["IMITABLE_CACHE"] = str(folder / f"cache {name}")
+        scores = folder / f"scores {name}"
+        _, seconds = command("score", path, "--robot", "Hopper-v5", "-o", scores, "--overwrite")
+        table = read_table(scores / "scores.parquet")
+        feasibility, own = table["feasibility"], np.isin(table["source"], OWN)
+        cell = {
+            "seconds": round(seconds, 1),
+            "own above 0.9": round(float((feasibility[own] > 0.9).mean()), 3),
+            "foreign below 0.1": round(float((feasibility[~own] < 0.1).mean()), 3),
+        }
+        if learned:
+            cell["good demonstrators"] = round(float(demonstrations().returns[:20].mean()), 1)
+            for method in ("ours", "none"):
+                _, seconds = command("train", scores, "-o", folder / f"{method} {name}", "--method", method, "--overwrite")
+                result = json.loads((folder / f"{method} {name}" / "result.json").read_text())
+                cell |= {method: round(result["mean_return"], 1), f"{method} seconds": round(seconds, 1)}
+        found[name] = cell
+        RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+        print(name, cell, flush=True)
+
+
+def train_policy(kind: str, folder: Path, *, rounds: int) -> None:
+    """TRPO: standing first, from which hopping is learned."""
+    body: MujocoRobot = gymnasium_robot("Hopper-v5")
+    body = body.altered(stronger) if kind == FOREIGN else body
+    standing = kind == "standing"
+
+    def reward(states: Array, actions: Array, next_states: Array) -> Array:
+        if standing:  # and not moving along
+            return 1.0 - 0.5 * np.abs(body.observe(next_states)[:, 5]) - 1e-3 * np.square(actions).sum(axis=1)
+        return 0.1 * reward_of(body, states, actions, next_states)
+
+    std = 0.6 if standing else 0.5
+    settings = Trpo(
+        batch_size=8000 if standing else 5000,
+        n_envs=32 if standing else 20,
+        gamma=0.99,
+        gae_lambda=0.95,
+        max_kl=0.015 if standing else 0.02,
+        initial_std=std,
+        hidden_sizes=(64, 64),
+        value_learning_rate=1e-3,
+        value_epochs=1 if standing else 3,
+    )
+    resume = None
+    if not standing:
+        first = next(train(body, settings=settings, reward=reward, rng=np.random.default_rng(0))).snapshot()
+        stands = Policy.load(POLICIES / "hopper-standing.safetensors")
+        known = {"policy": stands.parameters, "center": stands.center, "scale": stands.scale}
+        resume = {**first, **known, "log_std": np.full(3, np.log(std), np.float32)}
+    for number, state in enumerate(
+        islice(train(body, settings=settings, reward=reward, rng=np.random.default_rng(0), resume=resume), rounds + 1)
+    ):
+        if number % 20 == 0:
+            returns = evaluate(state.agent.policy, body, episodes=10, rng=np.random.default_rng(1)).returns
+            print(kind, number, returns.mean().round(1), returns.std().round(1), flush=True)
+            state.agent.policy.save(folder / f"{kind}-{number}.safetensors")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    data = commands.add_parser("data")
+    data.add_argument("folder", type=Path)
+    data.add_argument("--quick", action="store_true")
+    measuring = commands.add_parser("measure")
+    measuring.add_argument("--folder", type=Path, default=Path("own-robot"))
+    measuring.add_argument("--only")
+    measuring.add_argument("--score-only", action="store_true")
+    training = commands.add_parser("train")
+    training.add_argument("kind", choices=(*OWN[:2], FOREIGN))
+    training.add_argument("folder", type=Path)
+    training.add_argument("--rounds", type=int, default=200)
+    options = parser.parse_args()
+    with one_thread():
+        if options.command == "data":
+            options.folder.mkdir(parents=True, exist_ok=True)
+            print("\n".join(map(str, write_data(options.folder, quick=options.quick).values())))
+        elif options.command == "measure":
+            options.folder.mkdir(parents=True, exist_ok=True)
+            measure(options.folder, only=options.only, learned=not options.score_only)
+        else:
+            train_policy(options.kind, options.folder, rounds=options.rounds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""`imitable train`: a policy from scored demonstrations."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from tyro.conf import Positional, arg
+
+from imitable.arrays import Array, one_thread, part_of
+from imitable.assessment import ASSESS_VERSION
+from imitable.cli.check import quick_check
+from imitable.cli.evaluate import sum_up
+from imitable.cli.options import Overrides, Overwrite, Resume, Seed
+from imitable.cli.score import assessed
+from imitable.errors import ImitableError
+from imitable.learners import LEARN_VERSION, LEARNERS, Cloning, Learner
+from imitable.paper import TASK_NAMES
+from imitable.paper.overrides import with_replaced
+from imitable.paper.run import described
+from imitable.paper.tasks import find_task
+from imitable.pipeline import Result, Table, learn, what_is_left
+from imitable.registry import find
+from imitable.report.terminal import print_divergence, print_line as print, progress_bar
+from imitable.store.cache import versions
+from imitable.store.runs import RunFolder
+from imitable.store.scores import SCORES, ScoreFolder
+
+CLONING = Cloning(activation="tanh", observation_noise=0.03)
+"""For robots that are not of the paper's tasks: a gait is lost by a clone that is not smooth, or that is trained on much noise. 20 good
+Hopper demonstrations of return 3310 give, over two seeds, 3297 so, 2469 with rectifiers and 1456 with a noise of 0.2."""
+Method = Literal["ours", "feasibility", "optimality", "none"]
+COLUMNS: dict[str, str] = {"ours": "weight", "feasibility": "feasibility", "optimality": "optimality"}
+"""Of the scores table, by method; `none` needs none."""
+
+
+def train(
+    scores: Positional[Annotated[Path, arg(metavar="SCORES", help="a folder that `imitable score` made")]],
+    *,
+    output: Annotated[Path, arg(aliases=["-o"], help="a folder for the run")],
+    method: Annotated[Method, arg(help="draw by weight, by feasibility or optimality alone, or all demonstrations alike")] = "ours",
+    learner: Annotated[str | None, arg(help="cloning (the default), gail, ic-gail, 2iwil, sail or module:object")] = None,
+    seed: Seed = 0,
+    overrides: Overrides = (),
+    overwrite: Overwrite = False,
+    resume: Resume = False,
+) -> None:
+    """Learn a policy for the robot from scored demonstrations, and evaluate it with the robot's own reward, where it has one."""
+    settings, demonstrations, table = ScoreFolder(scores).load()
+    weights = method_weights(table, method, place=scores / SCORES)
+    chosen = find_learner(settings["robot"], learner, overrides)
+    record, began = RunFolder(output), time.perf_counter()
+    with one_thread(), progress_bar(f"{settings['robot']} {method}") as progress:
+        assessment, _ = assessed(demonstrations, settings, progress=part_of(progress, 0.0, 0.3))
+        config = {
+            "robot": settings["robot"],
+            "robot_settings": settings["robot_settings"],
+            "method": method,
+            "seed": seed,
+            "scores": str(scores.absolute()),
+            "sha256 of demonstrations": demonstrations.digest,
+            "weights": described(weights),
+            **{name: described(part) for name, part in (("body", assessment.robot), ("model", assessment.model), ("learner", chosen))},
+            "versions": {**versions(), "assess": ASSESS_VERSION, "learn": LEARN_VERSION},
+        }
+        with record.lock():
+            record.open(config, overwrite=overwrite, resume=resume)
+            if record.result() is None:
+                quick_check(assessment.robot, demonstrations)
+                record.save_scores(table)
+                curve = learn(assessment, weights, chosen, seed=seed, record=record, progress=part_of(progress, 0.3, 1.0))
+                left = {"diverged": {"assessing": sum(assessment.diverged.values())}, **what_is_left(demonstrations, weights)}
+                record.finish(Result(weights, curve, {**left, "seconds": {"learn": round(time.perf_counter() - began, 1)}}))
+    result: dict[str, Any] = record.result() or {}
+    print(f"{output}: {sum_up(np.array(result['returns']))}")
+    known = np.isfinite(table["return"]) & (weights > 0)
+    earned = f", which earned {np.average(table['return'][known], weights=weights[known]):.2f}" if known.any() else ""
+    print(f"learned from effectively {result['effective_demonstrations']:.0f} of {len(demonstrations)} demonstrations{earned}")
+    print_divergence(result["diverged"])
+
+
+def method_weights(table: Table, method: Method, *, place: Path) -> Array:
+    """(demo,) the weights that a method takes from the scores table."""
+    if method == "none":
+        return np.ones(len(table["weight"]))
+    weights = np.asarray(table[COLUMNS[method]], dtype=np.float64)
+    if method == "optimality" and (unknown := int(np.isnan(weights).sum())):
+        raise ImitableError(f"the optimality of {unknown} of {len(weights)} demonstrations in {place} is not known; choose another method")
+    if not weights.any():
+        raise ImitableError(f"all {len(weights)} weights in {place} are zero, so there is nothing to learn from; see its verdicts")
+    return weights
+
+
+def find_learner(robot: str, name: str | None, overrides: Sequence[str]) -> Learner:
+    """The learner of this name, by default cloning; on the target of one of our tasks with the numbers that suit it."""
+    if robot in TASK_NAMES:
+        found = find_task(robot).find_learner(name)
+    else:
+        found = find("learner", name or "cloning", {**LEARNERS, "cloning": CLONING}, needs=("__call__",))
+    learner: Learner = with_replaced({"learner": found}, overrides, place=f" of {type(found).__name__}")["learner"]
+    return learner

@@ -1,0 +1,413 @@
+"""The commands for one's own robot and data, as a stranger meets them: check, score, train, evaluate, and what is said of bad input."""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+
+import imitable as package
+import turntable
+from imitable import cli
+from imitable.arrays import Array
+from imitable.check import check_demonstrations, check_robot
+from imitable.demonstrations import Demonstrations
+from imitable.errors import ImitableError
+from imitable.formats import csv, npz
+from imitable.networks import Mlp, Policy
+from imitable.rollouts import run_episodes
+from imitable.simulators.mujoco import gymnasium_robot
+from imitable.store.files import read_table
+
+PENDULUM = "InvertedPendulum-v5"
+TINY = [part for change in ("updates=300", "checkpoint_every=100") for part in ("--set", change)]
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def imitable(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Call the command line within this process: exit code, output, errors."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["imitable", *map(str, arguments)])
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else 1
+        printed = capsys.readouterr()
+        assert "Traceback" not in printed.err
+        return code, printed.out, printed.err
+
+    return call
+
+
+def balancing(observations: Array) -> Array:
+    """Keeps the pole of InvertedPendulum upright."""
+    return np.clip(observations @ np.array([[1.0], [20.0], [1.5], [4.0]]) / 3, -3.0, 3.0)
+
+
+@pytest.fixture(scope="module")
+def pendulums(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Ten demonstrations of 100 steps that balance, and ten that let the pole fall."""
+    robot, rng = gymnasium_robot(PENDULUM), np.random.default_rng(0)
+    short = replace(robot, horizon=100)
+    good = run_episodes(short, balancing, count=10, rng=rng).trajectories
+    assert (good.lengths == 100).all()
+    falls = run_episodes(short, lambda seen: np.full((len(seen), 1), 0.3), count=10, rng=rng).trajectories
+    path = tmp_path_factory.mktemp("pendulums") / "mixed.npz"
+    npz.write(package.join([good.with_sources(["good"] * 10), falls.with_sources(["falls"] * 10)]), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def scored(pendulums: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("scored") / "scores"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["imitable", "score", str(pendulums), "--robot", PENDULUM, "-o", str(folder)])
+        cli.main()
+    return folder
+
+
+# Checking
+
+
+def test_a_stock_robot_and_its_own_demonstrations_are_well(imitable: Call, pendulums: Path) -> None:
+    code, out, _ = imitable("check", PENDULUM, pendulums)
+    assert code == 0, out
+    assert out.splitlines()[-1] == "all is well"
+    assert "1 actions (slide -3 to 3)" in out
+    assert "4 columns (slider, hinge, slider velocity, hinge velocity)" in out
+
+
+def test_findings_about_data_have_their_cures(imitable: Call, pendulums: Path, tmp_path: Path) -> None:
+    given = npz.read(pendulums)
+    degrees = given.observations * np.array([1.0, 180 / np.pi, 1.0, 0.0])
+    long = Demonstrations(np.concatenate([degrees] * 5)[:2002], [1500, 500], observation_names=given.observation_names)
+    npz.write(long, tmp_path / "long.npz")
+    code, out, _ = imitable("check", PENDULUM, tmp_path / "long.npz")
+    assert code == 0, "warnings only"
+    assert "1 of 2 demonstrations are longer than the robot's horizon of 1000 steps (up to 1500)" in out
+    assert "hinge is outside the joint's range from -1.57 to 1.57" in out
+    assert "is it in degrees?" in out
+    assert "hinge velocity never change in the demonstrations; were they recorded?" in out
+    assert "0 errors, 3 warnings" in out
+
+
+@dataclass(frozen=True)
+class Forgetful(turntable.Turntable):
+    """Restores the joint only."""
+
+    slowest: float = -2.0
+    fastest: float = 0.0
+
+    def restore(self, observations: Array, like: Array | None = None) -> Array:
+        return super().restore(observations, like) * [1.0, 0.0]
+
+
+class Impure(Forgetful):
+    """Not even that, and its steps change what they are given."""
+
+    def step(self, states: Array, actions: Array) -> Array:
+        states += 0.1
+        return states.copy()
+
+
+def test_a_robot_that_breaks_its_promises_is_refused_with_an_exit_code(imitable: Call, tmp_path: Path) -> None:
+    assert any("step changes the arrays it is given" in finding for finding in check_robot(Impure()))
+    code, _, _ = imitable("check", "test_own_robot:Impure")
+    assert code in (1, 2)
+    npz.write(turntable.mixed(), tmp_path / "turns.npz")
+    code, _, err = imitable("score", tmp_path / "turns.npz", "--robot", "test_own_robot:Impure", "-o", tmp_path / "out")
+    assert code == 2
+    assert "step changes the arrays it is given; copy them first" in err or "restore" in err
+    assert not (tmp_path / "out" / "scores.parquet").exists()
+
+
+def test_a_state_that_does_not_round_trip_names_its_columns(imitable: Call, tmp_path: Path) -> None:
+    assert "do not survive restore and observe: goal cos, goal sin" in check_robot(Forgetful())[0]
+    npz.write(turntable.mixed(), tmp_path / "turns.npz")
+    code, _, err = imitable("score", tmp_path / "turns.npz", "--robot", "test_own_robot:Forgetful", "-o", tmp_path / "out")
+    assert code == 2
+    assert "goal cos, goal sin" in err
+
+
+def test_a_simulator_of_ones_own_is_checked_like_any_other() -> None:
+    assert check_robot(turntable.CLOCKWISE) == []
+    assert check_demonstrations(turntable.CLOCKWISE, turntable.demonstrations(count=3)) == []
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("robot", "message"),
+    [
+        ("CartPole-v1", "environment 'CartPole-v1' is no MuJoCo environment"),
+        ("Hoper-v5", "unknown robot 'Hoper-v5'; did you mean Hopper-v5"),
+        ("absent.xml", "absent.xml"),
+        ("nowhere:ROBOT", "there is no module 'nowhere'"),
+    ],
+)
+def test_a_robot_that_cannot_be_used_is_named(imitable: Call, pendulums: Path, tmp_path: Path, robot: str, message: str) -> None:
+    for arguments in (("check", robot), ("score", pendulums, "--robot", robot, "-o", tmp_path / "out")):
+        code, _, err = imitable(*arguments)
+        assert code == 2
+        assert message in err
+
+
+def scoring(imitable: Call, tmp_path: Path, given: Demonstrations) -> str:
+    npz.write(given, tmp_path / "bad.npz")
+    code, _, err = imitable("score", tmp_path / "bad.npz", "--robot", PENDULUM, "-o", tmp_path / "out")
+    assert code == 2
+    assert not (tmp_path / "out").exists()
+    return err
+
+
+def test_columns_that_are_not_the_robots_are_named(imitable: Call, pendulums: Path, tmp_path: Path) -> None:
+    given = npz.read(pendulums)
+    names = ("hinge", "slider", "slider velocity", "hinge velocity")
+    permuted = Demonstrations(given.observations, given.lengths, observation_names=names)
+    assert "the same columns in another order: column 0 is 'hinge' where the robot has 'slider'" in scoring(imitable, tmp_path, permuted)
+    narrow = Demonstrations(given.observations[:, :3], given.lengths)
+    assert "demonstrations have 3 observation columns, but the robot has 4" in scoring(imitable, tmp_path, narrow)
+    lacking = Demonstrations(given.observations[:, :3], given.lengths, observation_names=("slider", "hinge", "slider velocity"))
+    csv.write(lacking, tmp_path / "lacking.csv")
+    code, _, err = imitable("score", tmp_path / "lacking.csv", "--robot", PENDULUM, "-o", tmp_path / "out")
+    assert code == 2
+    assert "demonstrations lack 'hinge velocity'; give observations in the robot's columns" in err
+
+
+def test_mixed_widths_and_nan_are_named(imitable: Call, pendulums: Path, tmp_path: Path) -> None:
+    given = npz.read(pendulums)
+    npz.write(given, tmp_path / "pile" / "a.npz")
+    npz.write(Demonstrations(given.observations[:, :3], given.lengths), tmp_path / "pile" / "b.npz")
+    code, _, err = imitable("score", tmp_path / "pile", "--robot", PENDULUM, "-o", tmp_path / "out")
+    assert code == 2
+    assert "b.npz has 3 columns" in err
+    broken = given.observations.copy()
+    broken[105, 1] = np.nan
+    np.savez(tmp_path / "nan.npz", states=broken, lengths=given.lengths)
+    code, _, err = imitable("score", tmp_path / "nan.npz", "--robot", PENDULUM, "-o", tmp_path / "out")
+    assert code == 2
+    assert "demonstration 1 has nan in column 1 of observation 4" in err
+
+
+def test_one_demonstration_of_one_step_is_scored_and_little_is_said_of_it(imitable: Call, pendulums: Path, tmp_path: Path) -> None:
+    given = npz.read(pendulums)
+    npz.write(Demonstrations(given.observations[:2], [1], given.returns[:1]), tmp_path / "one.npz")
+    code, out, err = imitable("score", tmp_path / "one.npz", "--robot", PENDULUM, "-o", tmp_path / "out")
+    assert code == 0, err
+    assert "1 of 1 demonstrations have fewer than 5 steps: little is known of them" in err
+    assert "1 demonstrations have no feasible neighbour to be compared with: their optimality is not known" in out
+    table = read_table(tmp_path / "out" / "scores.parquet")
+    assert table["feasibility"].tolist() == [1.0]
+    assert np.isnan(table["optimality"]).all()
+
+
+def test_demonstrations_longer_than_the_horizon_are_scored_with_a_warning(imitable: Call, tmp_path: Path) -> None:
+    longer = turntable.Turntable(slowest=-2.0, fastest=0.0, horizon=80)
+    made = run_episodes(longer, lambda seen: np.full((len(seen), 1), -0.3), count=4, rng=np.random.default_rng(0)).trajectories
+    npz.write(made, tmp_path / "long.npz")
+    arm = ["--robot", "turntable:CLOCKWISE", "--inverse", "turntable:ExactModel"]
+    code, _, err = imitable("score", tmp_path / "long.npz", *arm, "-o", tmp_path / "out")
+    assert code == 0, err
+    assert "4 of 4 demonstrations are longer than the robot's horizon of 50 steps (up to 80): a policy's episodes end there" in err
+
+
+# Scores of transitions
+
+
+def test_every_transition_has_a_row_and_those_not_tried_are_null(scored: Path) -> None:
+    import pyarrow.parquet
+
+    steps, scores = pyarrow.parquet.read_table(scored / "steps.parquet"), read_table(scored / "scores.parquet")
+    assert steps.num_rows == scores["length"].sum()
+    demo, step = steps["demonstration"].to_numpy(), steps["step"].to_numpy()
+    assert np.array_equal(demo, np.repeat(np.arange(20), scores["length"]))
+    assert np.array_equal(step, np.concatenate([np.arange(length) for length in scores["length"]]))
+    assert 0 < steps["feasibility"].null_count < steps.num_rows
+    assert steps["feasibility"].null_count == steps["verdict"].null_count == steps["miss"].null_count
+    tried = ~steps["feasibility"].is_null().to_numpy(zero_copy_only=False)
+    assert set(demo[tried]) == set(range(20)), "some of every demonstration"
+    assert set(steps["verdict"].to_pylist()) == {None, "followed"}
+    assert np.array_equal(steps["weight"].to_numpy(), np.repeat(scores["weight"], scores["length"]))
+
+
+def test_what_cannot_be_followed_says_where_and_why(imitable: Call, pendulums: Path, tmp_path: Path) -> None:
+    import pyarrow.parquet
+
+    robot = gymnasium_robot(PENDULUM)
+
+    def change(model) -> None:
+        model.actuator_gear *= 3.0
+
+    strong, rng = replace(robot.altered(change), horizon=30), np.random.default_rng(0)
+    pushes = run_episodes(strong, lambda seen: np.full((len(seen), 1), 3.0), count=4, rng=rng).trajectories
+    npz.write(Demonstrations(pushes.observations, pushes.lengths, None, ["strong"] * 4), tmp_path / "strong.npz")
+    code, out, err = imitable("score", pendulums, tmp_path / "strong.npz", "--robot", PENDULUM, "-o", tmp_path / "out")
+    assert code == 0, err
+    table = read_table(tmp_path / "out" / "scores.parquet")
+    theirs = table["source"] == "strong"
+    assert (table["verdict"][theirs] == "infeasible").all()
+    assert (table["cause"][theirs] == "too strong").all()
+    assert (table["limiting_actuator"][theirs] == "slide").all()
+    assert table["limit_factor"][theirs] == pytest.approx(np.full(4, 3.0), rel=0.2)
+    assert (table["cause"][~theirs] == "").all()
+    assert "4 need a stronger actuator" in out
+    assert "4 demonstrations have no return" in out
+    lost = [row for row in pyarrow.parquet.read_table(tmp_path / "out" / "steps.parquet").to_pylist() if row["verdict"] == "not followed"]
+    assert {row["demonstration"] for row in lost} == {20, 21, 22, 23}
+    assert {row["limiting_actuator"] for row in lost} == {"slide"}
+
+
+# Training
+
+
+def test_scored_demonstrations_train_a_policy_that_is_evaluated_and_resumed(imitable: Call, scored: Path, tmp_path: Path) -> None:
+    code, out, err = imitable("train", scored, "-o", tmp_path / "run", *TINY)
+    assert code == 0, err
+    assert "mean return" in out
+    assert "learned from effectively 10 of 20 demonstrations, which earned 100.00" in out
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert (config["robot"], config["method"]) == (PENDULUM, "ours")
+    code, out, _ = imitable("evaluate", tmp_path / "run", "--episodes", 5)
+    assert code == 0
+    assert out.startswith(f"{PENDULUM} ours: mean return")
+    assert "from the nearest demonstrated observation" in out
+    code, _, err = imitable("train", scored, "-o", tmp_path / "run", *TINY)
+    assert code == 2
+    assert "--resume" in err
+    assert imitable("train", scored, "-o", tmp_path / "run", *TINY, "--resume")[0] == 0
+    code, _, err = imitable("train", scored, "-o", tmp_path / "run", *TINY, "--method", "none", "--resume")
+    assert code == 2
+    assert "method 'ours' (now 'none')" in err
+
+
+def test_a_training_that_was_interrupted_goes_on_to_the_same_policy(imitable: Call, scored: Path, tmp_path: Path, monkeypatch) -> None:
+    from imitable.store.runs import RunFolder
+
+    assert imitable("train", scored, "-o", tmp_path / "whole", *TINY)[0] == 0
+    add, count = RunFolder.add, 0
+
+    def stopping(self, measurement) -> None:
+        nonlocal count
+        add(self, measurement)
+        count += 1
+        if count == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "add", stopping)
+        assert imitable("train", scored, "-o", tmp_path / "torn", *TINY)[0] == 130
+    assert imitable("train", scored, "-o", tmp_path / "torn", *TINY, "--resume")[0] == 0
+    torn, whole = (Policy.load(tmp_path / name / "policy.safetensors") for name in ("torn", "whole"))
+    assert np.array_equal(torn.parameters, whole.parameters)
+
+
+def test_methods_take_their_columns_and_refuse_what_is_not_known(imitable: Call, scored: Path, pendulums: Path, tmp_path: Path) -> None:
+    from imitable.cli.train import method_weights
+
+    table = read_table(scored / "scores.parquet")
+    assert method_weights(table, "none", place=scored).tolist() == [1.0] * 20
+    assert np.array_equal(method_weights(table, "feasibility", place=scored), table["feasibility"])
+    with pytest.raises(ImitableError, match=r"the optimality of 20 of 20 demonstrations .* is not known"):
+        method_weights(table | {"optimality": np.full(20, np.nan)}, "optimality", place=scored)
+    with pytest.raises(ImitableError, match=r"all 20 weights in .* are zero"):
+        method_weights(table | {"weight": np.zeros(20)}, "ours", place=scored)
+
+
+def test_a_folder_without_scores_or_with_other_demonstrations_is_refused(imitable: Call, scored: Path, tmp_path: Path) -> None:
+    import shutil
+
+    code, _, err = imitable("train", tmp_path, "-o", tmp_path / "run")
+    assert code == 2
+    assert "has no settings.json, so it holds no scores; make them with `imitable score" in err
+    shutil.copytree(scored, tmp_path / "changed")
+    npz.write(turntable.mixed(), tmp_path / "changed" / "demonstrations.npz")
+    code, _, err = imitable("train", tmp_path / "changed", "-o", tmp_path / "run")
+    assert code == 2
+    assert "is not what was scored" in err
+
+
+def test_a_learner_of_ones_own_or_a_wrong_number_is_found_or_named(imitable: Call, scored: Path, tmp_path: Path) -> None:
+    code, _, err = imitable("train", scored, "-o", tmp_path / "run", "--learner", "clonning")
+    assert code == 2
+    assert "did you mean cloning" in err
+    code, _, err = imitable("train", scored, "-o", tmp_path / "run", "--set", "update=3")
+    assert code == 2
+    assert "did you mean updates" in err
+    assert imitable("train", scored, "-o", tmp_path / "run", "--learner", "turntable:TINY_CLONING")[0] == 0
+
+
+def test_a_robot_without_a_reward_says_so(imitable: Call, tmp_path: Path) -> None:
+    xml = """<mujoco><option timestep="0.01"/><worldbody><body><joint name="hinge" axis="0 1 0" damping="1"/>
+    <geom type="capsule" fromto="0 0 0 0 0 -0.5" size="0.05"/></body></worldbody>
+    <actuator><motor name="motor" joint="hinge" ctrlrange="-2 2"/></actuator></mujoco>"""
+    (tmp_path / "arm.xml").write_text(xml)
+    robot = package.robot(str(tmp_path / "arm.xml"), horizon=40)
+    made = run_episodes(robot, lambda seen: 0.5 - seen[:, :1], count=6, rng=np.random.default_rng(0)).trajectories
+    npz.write(made, tmp_path / "swings.npz")
+    options = ("--robot", tmp_path / "arm.xml", "--horizon", 40)
+    code, out, err = imitable("score", tmp_path / "swings.npz", *options, "-o", tmp_path / "scores")
+    assert code == 0, err
+    assert "6 demonstrations have no return" in out
+    code, out, err = imitable("train", tmp_path / "scores", "-o", tmp_path / "run", *TINY)
+    assert code == 0, err
+    assert "returns are not known: the robot has no reward" in out
+    code, out, _ = imitable("evaluate", tmp_path / "run", "--episodes", 5)
+    assert code == 0
+    assert "the robot has no reward" in out
+    assert "from the nearest demonstrated observation" in out
+
+
+# The policy, as users of Stable-Baselines3 expect it
+
+
+@pytest.fixture
+def policy() -> Policy:
+    network, rng = Mlp((4, 8, 1)), np.random.default_rng(0)
+    made = Policy.fresh(network, center=np.zeros(4), scale=np.ones(4), low=-3 * np.ones(1), high=3 * np.ones(1), rng=rng, std=0.5)
+    return replace(made, parameters=50 * made.parameters)
+
+
+def test_predict_takes_one_observation_or_a_batch(policy: Policy) -> None:
+    seen = np.random.default_rng(0).standard_normal((5, 4))
+    actions, state = policy.predict(seen)
+    assert state is None
+    assert actions.dtype == np.float32
+    assert actions == pytest.approx(policy(seen))
+    assert policy.predict(seen[2])[0] == pytest.approx(policy(seen[2:3])[0])
+    assert policy.predict(seen[2])[0].shape == (1,)
+    assert policy.predict(seen[2].tolist())[0] == pytest.approx(actions[2])
+
+
+def test_predict_samples_within_the_limits_when_asked_to(policy: Policy) -> None:
+    seen = np.zeros((200, 4))
+    actions, _ = policy.predict(seen, deterministic=False, rng=np.random.default_rng(0))
+    assert actions.std() > 0.1
+    assert (np.abs(actions) <= 3).all()
+    again, _ = policy.predict(seen, deterministic=False, rng=np.random.default_rng(0))
+    assert np.array_equal(actions, again)
+    certain = replace(policy, log_std=np.zeros(0, np.float32))
+    assert np.array_equal(certain.predict(seen, deterministic=False)[0], certain.predict(seen)[0])
+
+
+def test_predict_names_an_observation_of_another_shape(policy: Policy) -> None:
+    for shape in ((3,), (2, 3), (1, 1, 4), ()):
+        with pytest.raises(ImitableError, match=r"the observation has shape .*; this policy takes \(4,\) or \(N, 4\)"):
+            policy.predict(np.zeros(shape))
+
+
+def test_predict_runs_a_gymnasium_environment(policy: Policy) -> None:
+    env = gymnasium.make(PENDULUM)
+    observation, _ = env.reset(seed=0)
+    for _ in range(3):
+        action, _ = policy.predict(observation, deterministic=True)
+        assert env.action_space.contains(action)
+        observation, *_ = env.step(action)
+    env.close()
