@@ -52,7 +52,7 @@ class BulletPanda:
     the next noise, joint velocities that were commanded and wait. Observation (3): TCP x, y, z [dm], with noise.
     """
 
-    version: ClassVar[int] = 1  # raised when its numbers change
+    version: ClassVar[int] = 2  # raised when its numbers change
 
     panda: Panda = THREE_JOINTS
     faults: Faults = field(default_factory=Faults)

@@ -51,7 +51,7 @@ class Reacher:
     def initial_states(self, count: int, rng: Generator) -> Array:
         states = np.zeros((count, 5))
         states[:, VELOCITY] = rng.uniform(-0.005, 0.005, count)
-        around, outward = _evenly_spread(count, rng)
+        around, outward = evenly_spread(count, rng)
         side, sideward = np.where(around < 0.5, -1.0, 1.0), 2 * around % 1 - 0.5
         if self.rectangular_goals:
             across, distance = 0.2 * sideward, 0.1 + 0.1 * outward
@@ -91,10 +91,10 @@ class Reacher:
         return np.array([[*state[GOAL], 0.01, 0.012]])
 
 
-def _evenly_spread(count: int, rng: Generator) -> Array:
+def evenly_spread(count: int, rng: Generator) -> Array:
     """(2, count) points of the unit square, each uniform, together a lattice, in random order.
 
-    An arm reaches the goals of one side only, and returns differ more between goals than between policies; where the goals of a
+    An arm of Reacher reaches the goals of one side only, and returns differ more between goals than between policies; where the goals of a
     batch are spread evenly, its mean return tells policies apart. The lattice is shifted at random, so no place is preferred.
     """
     golden = (np.sqrt(5) - 1) / 2
