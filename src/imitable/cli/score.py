@@ -78,10 +78,16 @@ def print_doubts(assessment: Assessment, table: Table, rng: Generator) -> None:
 
     check = self_check(assessment, rng=rng)
     print(check.sentence if check.separation >= WANTED else f"warning: {check.sentence}")
-    rejected, robot, inverse_dynamics = table["feasibility"] < 0.5, assessment.robot, assessment.inverse_dynamics
-    if rejected.mean() >= MUCH and isinstance(robot, MujocoRobot) and isinstance(inverse_dynamics, SolvedInverseDynamics):
-        for finding in diagnose(assessment.demonstrations.select(rejected), robot, inverse_dynamics, assessment.own[0], rng=rng):
-            print(f"of the {rejected.sum()} that the robot cannot follow, {finding.sentence}; nothing was converted")
+    robot, inverse_dynamics = assessment.robot, assessment.inverse_dynamics
+    if not isinstance(robot, MujocoRobot) or not isinstance(inverse_dynamics, SolvedInverseDynamics):
+        return
+    rejected, given = table["feasibility"] < 0.5, assessment.demonstrations
+    if rejected.mean() >= MUCH:
+        given = given.select(rejected)
+    elif not assessment.tracked.noise:  # which a mistake in units or rates can be taken for
+        return
+    for finding in diagnose(given, robot, inverse_dynamics, assessment.own[0], rng=rng):
+        print(f"warning: of {len(given)} demonstrations, {finding.sentence}; nothing was converted")
 
 
 def assessed(demonstrations: Demonstrations, settings: dict[str, Any], *, progress: Any) -> tuple[Assessment, Score]:
