@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all check format experts speed golden
+.PHONY: demo test test-all check format experts speed golden faults mutants
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -37,3 +37,9 @@ speed: .venv/ready
 
 golden: .venv/ready
 	$(BIN)/python tests/golden.py
+
+faults: .venv/ready
+	$(BIN)/python benchmarks/faults.py --write
+
+mutants: .venv/ready
+	$(BIN)/python benchmarks/mutants.py

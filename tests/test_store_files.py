@@ -251,8 +251,29 @@ def test_json_of_another_kind_is_refused_by_name(tmp_path: Path, content: bytes)
 def test_a_file_larger_than_its_kind_can_be_is_refused_unread(tmp_path: Path) -> None:
     with (tmp_path / "huge.json").open("wb") as file:
         file.truncate(10**12)
-    with pytest.raises(UnreadableError, match="it has 1000000000000 bytes, more than the 10000000 that such a file may have"):
+    with pytest.raises(UnreadableError, match="it has 1000000000000 bytes, more than the 20000000 that such a file may have"):
         read_json(tmp_path / "huge.json")
+
+
+def test_lists_of_nothing_are_refused_before_they_take_memory(tmp_path: Path) -> None:
+    (tmp_path / "lists.json").write_bytes(b"[" + b"[]," * 3_000_000 + b"[]]")
+    with pytest.raises(UnreadableError, match="its 9000004 bytes hold too many values"):
+        read_json(tmp_path / "lists.json", list)
+
+
+def test_a_directory_that_lists_other_arrays_than_there_are_is_noticed(tmp_path: Path) -> None:
+    path = saved(tmp_path, one=np.arange(3.0), two=np.arange(3.0))
+    whole = path.read_bytes()
+    entry = whole.index(b"PK\x01\x02")
+    swallowing = bytearray(whole)
+    swallowing[entry + 32 : entry + 34] = (whole.rindex(b"PK\x05\x06") - entry - 46 - len("one.npy")).to_bytes(2, "little")  # as a comment
+    empty = whole[:-22] + b"PK\x05\x06" + bytes(18)
+    for damaged in (bytes(swallowing), empty):
+        path.write_bytes(damaged)
+        with pytest.raises(UnreadableError, match=r"its directory lists [01] arrays, which is not what it holds"):
+            read_arrays(path)
+    write_arrays(path, {})
+    assert read_arrays(path) == {}
 
 
 def test_a_table_whose_columns_changed_is_refused(tmp_path: Path) -> None:

@@ -332,6 +332,13 @@ def test_the_snapshot_stays_until_the_result_is_written(interrupted: RunFolder, 
     interrupted.verify()
 
 
+def test_a_snapshot_that_outlived_its_run_goes(finished: RunFolder) -> None:
+    before = contents(finished)
+    (finished.path / "snapshot.npz").write_bytes(b"of old")
+    finished.open(CONFIG, overwrite=False, resume=True)
+    assert contents(finished) == before
+
+
 def test_a_locked_run_is_swept_and_closed_to_others(interrupted: RunFolder) -> None:
     dead = subprocess.Popen([sys.executable, "-S", "-E", "-c", ""])
     dead.wait()

@@ -25,11 +25,12 @@ LABELS = (*NUMBERS, "return", "reward", "source")
 
 def read(path: Path | str) -> Demonstrations:
     """Read such a file; errors name it, and the line."""
-    columns, has_header = _columns(Path(path))
-    try:
-        return _demonstrations(columns, has_header=has_header)
-    except ImitableError as error:
-        raise ImitableError(f"{path}: {error}") from error
+    with reading(Path(path)):
+        columns, has_header = _columns(Path(path))
+        try:
+            return _demonstrations(columns, has_header=has_header)
+        except ImitableError as error:
+            raise ImitableError(f"{path}: {error}") from error
 
 
 def write(demonstrations: Demonstrations, path: Path | str) -> None:
@@ -58,9 +59,8 @@ def _columns(path: Path) -> tuple[dict[str, Any], bool]:
     content = read_bytes(path, limit=LARGEST)
     first = content.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].decode(errors="replace")
     named = not all(_is_number(cell) for cell in first.split(","))
-    with reading(path):
-        options = pyarrow.csv.ReadOptions(autogenerate_column_names=not named, use_threads=False)
-        table = pyarrow.csv.read_csv(BytesIO(content), options)
+    options = pyarrow.csv.ReadOptions(autogenerate_column_names=not named, use_threads=False)
+    table = pyarrow.csv.read_csv(BytesIO(content), options)
     names = [name.strip() for name in table.column_names]
     if len(set(names)) < len(names) or "" in names:
         twice = next(name for name in names if name == "" or names.count(name) > 1)

@@ -23,8 +23,8 @@ import numpy as np
 
 from imitable.errors import ImitableError
 
-LARGEST_JSON = 10_000_000
-"""Bytes; lists of nothing take twenty times as much in memory."""
+LARGEST_JSON, JSON_MEMORY = 20_000_000, 150_000_000
+"""Bytes of a file, and of what is in it: a list of nothing takes twenty times as much in memory."""
 SMALL, LARGEST_RATIO = 64_000_000, 50
 """What a packed file may unpack to: this many bytes, and this many times its own size. Packed numbers shrink by 2 to 20."""
 
@@ -167,7 +167,7 @@ def reading(path: Path) -> Iterator[None]:
     """Whatever goes wrong in here is an `UnreadableError` that names the file."""
     try:
         yield
-    except UnreadableError:
+    except ImitableError:
         raise
     except FileNotFoundError:
         raise UnreadableError(f"{path} does not exist") from None
@@ -202,7 +202,10 @@ def read_bytes(path: Path, *, limit: int) -> bytes:
 def read_json(path: Path, kind: type = dict) -> Any:
     """The content of a JSON file, which must be of this kind."""
     with reading(path):
-        found = json.loads(read_bytes(path, limit=LARGEST_JSON))
+        content = read_bytes(path, limit=LARGEST_JSON)
+        if 72 * (content.count(b"[") + content.count(b"{")) + 40 * content.count(b",") > JSON_MEMORY:
+            raise ValueError(f"its {len(content)} bytes hold too many values")
+        found = json.loads(content)
         if not isinstance(found, kind):
             raise ValueError(f"it holds a {type(found).__name__}, not a {kind.__name__}")
         return found
@@ -216,8 +219,14 @@ def read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
             raise ValueError("it holds a lone array")
         if not start.startswith(b"PK"):  # numpy would take it for a pickle, and advise to load that
             raise ValueError("it is no file of numpy's")
+        file.seek(-min(size, 22), os.SEEK_END)
+        end = file.read()
         with zipfile.ZipFile(file) as archive:
             members = archive.infolist()
+            if (
+                end[:4] != b"PK\5\6" or int.from_bytes(end[10:12], "little") not in (len(members), 0xFFFF) or (not members and size > 22)
+            ):  # 0xFFFF: more than it can say
+                raise ValueError(f"its directory lists {len(members)} arrays, which is not what it holds")
             if len({member.filename for member in members}) != len(members):
                 raise ValueError("it holds two arrays of one name")
             budget = SMALL + LARGEST_RATIO * size

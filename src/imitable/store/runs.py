@@ -78,6 +78,8 @@ class RunFolder:
                     state = "a finished run" if self.finished else "an interrupted run"
                     raise ImitableError(f"{self.path} already has {state}; give --resume to go on with it or --overwrite to replace it")
                 self.check(config)
+                if self.result() is not None:
+                    (self.path / SNAPSHOT).unlink(missing_ok=True)  # if it was interrupted when all was written
                 return
             if strangers := [name for name in FILES if (self.path / name).exists()]:
                 raise ImitableError(
@@ -114,7 +116,7 @@ class RunFolder:
         listed = self._read(MANIFEST).get("sha256")
         if not isinstance(listed, dict) or listed.keys() != set(LISTED):
             raise ImitableError(f"{self.path / MANIFEST} is damaged (it does not list {', '.join(LISTED)}); {WAY_OUT}")
-        if changed := [name for name in LISTED if _digest(self.path / name) != listed[name]]:
+        if changed := [name for name in LISTED if not (self.path / name).exists() or _digest(self.path / name) != listed[name]]:
             raise ImitableError(f"{self.path} has changed since its run finished: {', '.join(changed)}; {WAY_OUT}")
 
     def config(self) -> dict[str, Any] | None:
@@ -196,18 +198,14 @@ class RunFolder:
         final = {name: last[name] for name in ("mean_return", "steps", "returns")}
         content = {**final, **result.summary, "diverged": {**result.summary["diverged"], **last["diverged"]}}
         written = json_bytes(content)
-        hashes = {name: _digest(self.path / name) for name in LISTED} | {RESULT: sha256(written).hexdigest()}
+        hashes = {name: _digest(self.path / name) for name in LISTED if name != RESULT} | {RESULT: sha256(written).hexdigest()}
         write_together({self.path / MANIFEST: json_bytes({"sha256": hashes}), self.path / RESULT: written})
         (self.path / SNAPSHOT).unlink(missing_ok=True)
         return content
 
 
-def _digest(path: Path) -> str | None:
-    """SHA-256 of a file; None where there is none that can be read."""
-    try:
-        return sha256(read_bytes(path, limit=LARGEST)).hexdigest()
-    except UnreadableError:
-        return None
+def _digest(path: Path) -> str:
+    return sha256(read_bytes(path, limit=LARGEST)).hexdigest()
 
 
 def _curve_hash(curve: list[dict[str, Any]], steps: int) -> np.ndarray[Any, Any]:
