@@ -32,6 +32,13 @@ def test_numbers_of_every_part_can_be_replaced_by_name() -> None:
     assert REACHER.optimality.sigma == find_task("reacher/clockwise").optimality.sigma != 20.0, "the registered task was changed"
 
 
+def test_none_is_the_automatic_choice_where_there_is_one() -> None:
+    task, _ = overridden(DRIVING, "sigma=none")
+    assert task.optimality.sigma is None
+    with pytest.raises(ImitableError, match="rounds='none' is not a int; it is now"):
+        overridden(DRIVING, "rounds=none", learner="gail")
+
+
 def test_nothing_given_changes_nothing() -> None:
     task, learner = overridden(DRIVING)
     assert task is DRIVING

@@ -123,7 +123,7 @@ def test_methods_without_feasibility_ask_for_no_replay(method: str, demonstratio
     )
     cache = Cache(tmp_path)
     Experiment.of(task, METHODS[method]).run(seed=0, demonstrations=demonstrations, keep=cache)
-    assert {entry.part for entry in cache.entries()} == {"inverse dynamics"}, "which comes with the units of the discriminator's noise"
+    assert not cache.entries()
     Experiment.of(task, OURS).run(seed=0, demonstrations=demonstrations, keep=cache)
     assert {entry.part for entry in cache.entries()} == {"inverse dynamics", "replay", "own replay"}
 

@@ -19,7 +19,8 @@ def with_overrides(task: Task, learner: Learner, assignments: Sequence[str]) -> 
     """
     owners = {"learner": learner, **{part: getattr(task, part) for part in PARTS}}
     replaced = with_replaced(owners, assignments, place=f" of {task.name} with {type(learner).__name__}")
-    return dataclasses.replace(task, **{part: replaced[part] for part in PARTS if replaced[part] is not owners[part]}), replaced["learner"]
+    changed = {part: replaced[part] for part in PARTS if replaced[part] is not owners[part]}
+    return dataclasses.replace(task, **changed) if changed else task, replaced["learner"]
 
 
 def with_replaced(owners: dict[str, Any], assignments: Sequence[str], *, place: str) -> dict[str, Any]:
