@@ -10,8 +10,8 @@ from imitable.conventions.base import DEGREES, Names, Option, Trial, listed, reo
 from imitable.demonstrations import Demonstrations
 from imitable.simulators.joint_columns import JointColumns, Rotation
 
-FITS, BARELY_FITS = 0.5, 0.3
-"""Share of a column's changes that its velocities explain, to a quarter: more than the one means agreement, less than the other none."""
+FITS, BETTER = 0.5, 0.25
+"""Share of a column's changes that its velocities explain, to a quarter: more means agreement; and by how much more it must be."""
 RATE = 1.08
 """A frame rate off by a smaller factor is none."""
 USED = 20_000
@@ -55,7 +55,7 @@ def quaternion_order(data: Demonstrations, columns: JointColumns, names: Names, 
 
         as_is, changed = (_angular_fit(each, rotation, trial) for each in (data, convert(data)))
         text = f"the quaternion {names[rotation.quaternion[0]].rsplit(' ', 1)[0]} looks like x, y, z, w instead of w, x, y, z"
-        if as_is < BARELY_FITS and changed > FITS:
+        if _better(as_is, changed):
             yield Option("quaternion order", text, convert, True)
         elif max(as_is, changed) < FITS:
             yield Option("quaternion order", text, convert, False)
@@ -76,9 +76,9 @@ def velocity_frames(data: Demonstrations, columns: JointColumns, names: Names, t
             changed[:, each.angular_velocity] = rotated(back, changed[:, each.angular_velocity])
             return with_observations(given, changed)
 
-        if len(each.velocity) and _linear_fit(data, each, trial) < BARELY_FITS and _linear_fit(to_world(data), each, trial) > FITS:
+        if len(each.velocity) and _better(_linear_fit(data, each, trial), _linear_fit(to_world(data), each, trial)):
             yield Option("velocity frame", f"{names[each.velocity[0]][:-2]} looks like one in the body's own frame", to_world, True)
-        if _angular_fit(data, each, trial) < BARELY_FITS and _angular_fit(to_body(data), each, trial) > FITS:
+        if _better(_angular_fit(data, each, trial), _angular_fit(to_body(data), each, trial)):
             yield Option("velocity frame", f"{names[each.angular_velocity[0]][:-2]} looks like one in the world's frame", to_body, True)
 
 
@@ -181,6 +181,10 @@ def _fit(moved: Array, said: Array) -> float:
         return 0.0
     factor = np.median(sizes[much] / lengths[much])
     return float((np.linalg.norm(moved - factor * said, axis=1)[much] < 0.25 * sizes[much]).mean())
+
+
+def _better(as_is: float, changed: float) -> bool:
+    return changed > max(FITS, as_is + BETTER)
 
 
 def _angular_fit(data: Demonstrations, rotation: Rotation, trial: Trial) -> float:
