@@ -211,13 +211,19 @@ MUTANTS = (
 
 
 def killed(mutant: Mutant, folder: Path) -> str:
-    """`killed`, `survives`, `hangs` or `stale`: its line is not there any more."""
-    source = folder / "imitable"
-    path = source / mutant.file
+    """`killed`, `survives`, `hangs`, or `stale`: its line is not there any more, or there twice."""
+    path = folder / "imitable" / mutant.file
     before = path.read_text()
-    if before.count(mutant.old) < 1:
+    if before.count(mutant.old) != 1:
         return "stale"
     path.write_text(before.replace(mutant.old, mutant.new))
+    outcome = tested(mutant.tests, folder)
+    path.write_text(before)
+    return {"pass": "survives", "fail": "killed"}.get(outcome, outcome)
+
+
+def tested(names: str, folder: Path) -> str:
+    """`pass`, `fail` or `hangs`: these tests, with the package in this folder."""
     pid = os.fork()  # libraries are loaded, the package is not
     if not pid:
         import resource
@@ -230,7 +236,7 @@ def killed(mutant: Mutant, folder: Path) -> str:
         os.dup2(null, 2)
         import pytest
 
-        tests = [str(ROOT / "tests" / f"test_{name}.py") for name in mutant.tests.split()]
+        tests = [str(ROOT / "tests" / f"test_{name}.py") for name in names.split()]
         code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow", "--rootdir", str(ROOT), *tests])
         os._exit(int(code))
     deadline, status = time.monotonic() + 20 * PATIENCE, None
@@ -242,10 +248,9 @@ def killed(mutant: Mutant, folder: Path) -> str:
             os.kill(pid, signal.SIGKILL)
         else:
             time.sleep(0.05)
-    path.write_text(before)
     if os.WIFSIGNALED(status):
         return "hangs"
-    return {0: "survives", 1: "killed", 2: "killed"}.get(os.waitstatus_to_exitcode(status), f"pytest ended with {status}")
+    return {0: "pass", 1: "fail", 2: "fail"}.get(os.waitstatus_to_exitcode(status), f"pytest ended with {status}")
 
 
 def main() -> None:
@@ -271,11 +276,15 @@ def main() -> None:
     sys.dont_write_bytecode = True  # lines of one length, changed within a second, look the same to Python's cache
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     outcomes: dict[str, list[str]] = {}
-    for mutant in MUTANTS:
-        if only in mutant.name:
-            outcome = killed(mutant, folder)
-            outcomes.setdefault(outcome, []).append(mutant.name)
-            print(f"{outcome:9} {mutant.file}: {mutant.name}", flush=True)
+    chosen = [mutant for mutant in MUTANTS if only in mutant.name]
+    for name in sorted({name for mutant in chosen for name in mutant.tests.split()}):
+        if (outcome := tested(name, folder)) != "pass":  # else they would kill everything
+            sys.exit(f"tests/test_{name}.py: {outcome}, with nothing changed")
+        print(f"pass      tests/test_{name}.py, with nothing changed", flush=True)
+    for mutant in chosen:
+        outcome = killed(mutant, folder)
+        outcomes.setdefault(outcome, []).append(mutant.name)
+        print(f"{outcome:9} {mutant.file}: {mutant.name}", flush=True)
     shutil.rmtree(folder)
     print(", ".join(f"{len(names)} {outcome}" for outcome, names in outcomes.items()))
     if set(outcomes) - {"killed"}:

@@ -11,10 +11,12 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from imitable import cli
 from imitable.formats import npz
+from imitable.networks import Mlp, Policy
 from imitable.paper.run import collected
 from imitable.paper.tasks import find_task
 
@@ -320,3 +322,18 @@ def test_a_run_whose_sweep_is_gone_does_not_begin() -> None:
     gone = {**os.environ, "IMITABLE_PARENT": "1"}
     done = subprocess.run([sys.executable, "-c", RUN], env=gone, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (143, "")
+
+
+@pytest.mark.parametrize(
+    "content", ["{}", "[]", '{"task": "driving/slow"}', '{"task": 3, "method": "none"}', '{"robot": "driving/slow", "method": 1}']
+)
+def test_a_run_with_a_damaged_configuration_is_not_evaluated(
+    content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    network, zeros, ones = Mlp((2, 1)), np.zeros(2), np.ones(2)
+    policy = Policy.fresh(network, center=zeros, scale=ones, low=-ones[:1], high=ones[:1], rng=np.random.default_rng(0))
+    policy.save(tmp_path / "policy.safetensors")
+    (tmp_path / "config.json").write_text(content)
+    code, _, err = call(["evaluate", tmp_path], monkeypatch, capsys)
+    assert code == 2, err
+    assert "config.json is damaged" in err

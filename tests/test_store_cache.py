@@ -485,3 +485,36 @@ def test_a_users_class_is_known_by_the_version_of_a_base_of_the_package(monkeypa
     assert before["bases"] == [{"kind": "imitable.paper.driving.Driving", "version": Driving.version}]
     monkeypatch.setattr(Driving, "version", 99)
     assert describe(OwnCar(speed=1.0)) != before
+
+
+# Arrays and files
+
+
+def test_large_arrays_differ_by_shape_and_type_too() -> None:
+    zeros = np.zeros((2, 1000))
+    described = [describe(each) for each in (zeros, zeros.T, zeros.ravel(), zeros.astype(np.int64), np.zeros((2, 1001)))]
+    assert len(set(described)) == 5
+    assert describe(zeros.copy()) == described[0]
+
+
+@dataclasses.dataclass(frozen=True)
+class Modelled:
+    """Stands for a robot that reads a file."""
+
+    model: str | Path
+    horizon: int = 3
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_a_field_that_names_a_file_stands_for_what_is_in_it(tmp_path: Path, kind: type) -> None:
+    path = tmp_path / "arm.xml"
+    robot = Modelled(kind(path))
+    absent = describe(robot)
+    path.write_text("<mujoco/>")
+    first = describe(robot)
+    assert first != absent
+    path.write_text("<mujoco model='another'/>")
+    assert describe(robot) not in (absent, first)
+    path.write_text("<mujoco/>")
+    assert describe(robot) == first
+    assert describe(Modelled("x" * 10_000 + ".xml")) != first

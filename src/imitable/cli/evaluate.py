@@ -15,7 +15,7 @@ from imitable.pipeline import Streams
 from imitable.report.terminal import print_divergence, print_line as print, progress_bar
 from imitable.robots import robot as find_robot
 from imitable.simulators import Simulator
-from imitable.store.runs import POLICY, RunFolder
+from imitable.store.runs import CONFIG, POLICY, RunFolder
 from imitable.store.scores import ScoreFolder
 
 
@@ -25,12 +25,16 @@ def evaluate(folder: Positional[Annotated[Path, arg(help="a run's folder")]], *,
     config = run.config()
     if config is None or not (folder / POLICY).exists():
         raise ImitableError(f"{folder} has no policy; make one with `imitable train ... -o {folder}` or `imitable run ... -o {folder}`")
-    policy, robot = run.policy(), robot_of(config)
+    policy = run.policy()
+    try:
+        robot, title = robot_of(config), f"{config.get('task') or config['robot']} {config['method']}"
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ImitableError(f"{folder / CONFIG} is damaged ({type(error).__name__}: {error}); restore it") from error
     with one_thread(), progress_bar("evaluating") as progress:
         measured = evaluate_policy(policy, robot, episodes=episodes, rng=Streams(seed).evaluating(), progress=progress)
-    print(f"{config.get('task') or config['robot']} {config['method']}: {sum_up(measured.returns)}")
-    if "scores" in config and Path(config["scores"]).is_dir():
-        _, demonstrations, table = ScoreFolder(Path(config["scores"])).load()
+    print(f"{title}: {sum_up(measured.returns)}")
+    if Path(scores := str(config.get("scores", ""))).is_dir() and scores:
+        _, demonstrations, table = ScoreFolder(Path(scores)).load()
         learned_from = demonstrations.select(table["weight"] > 0)
         apart = distance_to(learned_from, measured.episodes)
         print(

@@ -2,7 +2,6 @@
 of a bounded size, checked to its last byte before anyone sees it.
 """
 
-import glob
 import json
 import os
 import re
@@ -10,7 +9,7 @@ import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
@@ -48,11 +47,11 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
     folder = path.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(folder, [path.name for path in contents])
         try:
             with ExitStack() as stack:
                 files = []
                 for path, content in contents.items():
-                    remove_leftovers(folder, f".{glob.escape(path.name)}.*.partial")
                     files.append(stack.enter_context(open(partials[path], "wb")))
                     files[-1].write(content)
                     files[-1].flush()
@@ -87,11 +86,11 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def remove_leftovers(folder: Path, pattern: str = ".*.partial") -> None:
-    """Remove what processes that were killed had begun to write; those that still run keep theirs."""
-    for leftover in folder.glob(pattern):
-        owner = leftover.name.split(".")[-2]
-        if owner.isdecimal() and not _runs(int(owner)):
+def remove_leftovers(folder: Path, names: Collection[str] | None = None) -> None:
+    """Remove what processes that were killed had begun to write, of these files or of all; those that still run keep theirs."""
+    for leftover in folder.glob(".*.partial"):
+        name, _, owner = leftover.name[1:].removesuffix(".partial").rpartition(".")
+        if (names is None or name in names) and owner.isdecimal() and not _runs(int(owner)):
             leftover.unlink(missing_ok=True)
 
 
@@ -103,6 +102,14 @@ def _runs(process: int) -> bool:
     except PermissionError:  # another user's
         return True
     return True
+
+
+def remove(path: Path) -> None:
+    """Remove a file, if it is there."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise ImitableError(f"cannot remove {path}: {error.strerror}") from error
 
 
 def check_writable(path: Path) -> None:

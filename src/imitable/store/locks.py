@@ -37,7 +37,8 @@ def locked(folder: Path) -> Iterator[None]:
     finally:
         with suppress(OSError):
             (folder / LOCK).unlink(missing_ok=True)  # while it is held: whoever waits for this one finds it gone, and makes its own
-        os.close(descriptor)
+        with suppress(OSError):
+            os.close(descriptor)
 
 
 def _lock(path: Path) -> int | None:

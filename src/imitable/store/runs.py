@@ -1,5 +1,6 @@
 """A run on disk: its folder, what is in it, and going on after an interruption."""
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from imitable.store.files import (
     read_arrays,
     read_bytes,
     read_json,
+    remove,
     remove_leftovers,
     write_json,
     write_table,
@@ -79,14 +81,14 @@ class RunFolder:
                     raise ImitableError(f"{self.path} already has {state}; give --resume to go on with it or --overwrite to replace it")
                 self.check(config)
                 if self.result() is not None:
-                    (self.path / SNAPSHOT).unlink(missing_ok=True)  # if it was interrupted when all was written
+                    remove(self.path / SNAPSHOT)  # if it was interrupted when all was written
                 return
             if strangers := [name for name in FILES if (self.path / name).exists()]:
                 raise ImitableError(
                     f"{self.path} has {strangers[0]} but no {CONFIG}, so it is no run; give another folder, or --overwrite to replace it"
                 )
         for name in FILES:
-            (self.path / name).unlink(missing_ok=True)
+            remove(self.path / name)
         write_json(self.path / CONFIG, config)
 
     def check(self, config: Mapping[str, Any]) -> None:
@@ -200,7 +202,7 @@ class RunFolder:
         written = json_bytes(content)
         hashes = {name: _digest(self.path / name) for name in LISTED if name != RESULT} | {RESULT: sha256(written).hexdigest()}
         write_together({self.path / MANIFEST: json_bytes({"sha256": hashes}), self.path / RESULT: written})
-        (self.path / SNAPSHOT).unlink(missing_ok=True)
+        remove(self.path / SNAPSHOT)
         return content
 
 
@@ -210,7 +212,7 @@ def _digest(path: Path) -> str:
 
 def _curve_hash(curve: list[dict[str, Any]], steps: int) -> np.ndarray[Any, Any]:
     """(5,) how far it goes, and the hash of the curve up to there."""
-    return np.array([steps, *np.frombuffer(sha256(json_bytes(curve)).digest(), np.int64)])
+    return np.array([steps, *np.frombuffer(sha256(json.dumps(curve).encode()).digest(), np.int64)])
 
 
 def _is_number(value: Any) -> bool:
