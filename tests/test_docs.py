@@ -29,11 +29,33 @@ def run(code: list[str], folder: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
+LONG = "your-own-robot.md"
+QUICK = {"python benchmarks/own_robot.py data": "--quick", "imitable train": "--set updates=300"}
+"""What makes the commands of the long page short, so that it can be run with the fast tests, without looking at its numbers."""
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page) and page.name != LONG], ids=lambda page: page.name)
 def test_every_block_runs(page: Path, tmp_path: Path) -> None:
     python = [content for kind, content in blocks(page) if kind == "python"]
     if python:
         run([sys.executable, "-W", "error", "-c", "\n".join(python)], tmp_path)
-    for content in (content for kind, content in blocks(page) if kind == "console"):
-        for command, output in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n?)*)", content, re.M):
-            assert masked(run(command.split(), tmp_path)) == masked(output), command
+    for command, output in commands(page):
+        assert masked(run(command.split(), tmp_path)) == masked(output), command
+
+
+def commands(page: Path) -> list[tuple[str, str]]:
+    """Of the console blocks, and what they print."""
+    consoles = [content for kind, content in blocks(page) if kind == "console"]
+    return [found for content in consoles for found in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n?)*)", content, re.M)]
+
+
+@pytest.mark.parametrize("quick", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_the_page_for_ones_own_robot_runs(tmp_path: Path, quick: bool) -> None:
+    page = ROOT / "docs" / LONG
+    (tmp_path / "benchmarks").symlink_to(ROOT / "benchmarks")
+    for command, output in commands(page):
+        more = next((option for start, option in QUICK.items() if command.startswith(start)), "") if quick else ""
+        printed = run([*command.split(), *more.split()], tmp_path)
+        assert quick or masked(printed) == masked(output), command
+    python = [content for kind, content in blocks(page) if kind == "python"]
+    run([sys.executable, "-W", "error", "-c", "\n".join(python)], tmp_path)

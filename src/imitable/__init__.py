@@ -1,7 +1,7 @@
 """Which of these demonstrations can my robot imitate, are they worth imitating, and what policy do I get from them?
 
-    demonstrations = imitable.read("pile/*.npz")
-    robot = imitable.robot("driving/slow")               # or "my_package:MY_ROBOT"
+    demonstrations = imitable.read("pile/*.csv")
+    robot = imitable.robot("Hopper-v5")                  # or "go2.xml", "driving/slow", "my_package:MY_ROBOT"
     assessment = imitable.assess(demonstrations, robot)
     weights = assessment.weights()                       # feasibility x optimality
     *_, last = imitable.Cloning()(assessment, weights, rng=np.random.default_rng(0))
@@ -26,6 +26,7 @@ from imitable.paper.run import run
 from imitable.paper.tasks import Task, find_task
 from imitable.pipeline import Result, Streams, imitate, score_table
 from imitable.replay import Replay
+from imitable.report.terminal import progress_bar
 from imitable.robots import robot
 from imitable.rollouts import run_episodes
 from imitable.sampling import TransitionSampler, effective_sample_size
@@ -87,6 +88,7 @@ __all__ = [
     "mix",
     "one_thread",
     "product",
+    "progress_bar",
     "read",
     "rectified_return",
     "robot",
