@@ -197,6 +197,17 @@ def test_mixed_widths_and_nan_are_named(imitable: Call, pendulums: Path, tmp_pat
     assert "demonstration 1 has nan in column 1 of observation 4" in err
 
 
+def test_all_columns_of_an_environment_are_cut_to_the_robots(imitable: Call, tmp_path: Path) -> None:
+    env = gymnasium.make("Ant-v5")
+    seen = [env.reset(seed=0)[0]] + [env.step(np.full(8, 0.1))[0] for _ in range(20)]
+    env.close()
+    npz.write(Demonstrations(np.stack(seen), [20]), tmp_path / "ant.npz")
+    code, out, err = imitable("check", "Ant-v5", tmp_path / "ant.npz")
+    assert code == 0, out + err
+    assert "27 of the 105 columns are used" in out
+    assert "1 of 20-20 transitions, 27 columns" in out
+
+
 def test_one_demonstration_of_one_step_is_scored_and_little_is_said_of_it(imitable: Call, pendulums: Path, tmp_path: Path) -> None:
     given = npz.read(pendulums)
     npz.write(Demonstrations(given.observations[:2], [1], given.returns[:1]), tmp_path / "one.npz")
@@ -259,7 +270,7 @@ def test_what_cannot_be_followed_says_where_and_why(imitable: Call, pendulums: P
     assert table["limit_factor"][theirs] == pytest.approx(np.full(4, 3.0), rel=0.2)
     assert (table["cause"][~theirs] == "").all()
     assert "4 need a stronger actuator" in out
-    assert "4 demonstrations have no return" in out
+    assert "4 demonstrations have no return, so that" in out
     lost = [row for row in pyarrow.parquet.read_table(tmp_path / "out" / "steps.parquet").to_pylist() if row["verdict"] == "not followed"]
     assert {row["demonstration"] for row in lost} == {20, 21, 22, 23}
     assert {row["limiting_actuator"] for row in lost} == {"slide"}

@@ -500,11 +500,10 @@ def test_optimality_without_returns_says_who_needs_them_and_how_many_are_missing
     assert chosen(None, goals=[0.0] * 3, distances=[0.0, 0.5, 2.0]).weights(FEASIBILITY).tolist() == [1.0, 0.5, 0.0]
 
 
-def test_without_some_returns_the_others_compare_and_the_rest_is_weighed_as_they_are_on_average() -> None:
+def test_without_some_returns_the_others_compare_and_the_rest_is_not_learned_from() -> None:
     score = replace(OPTIMALITY, feasible_above=0.5, radius=np.inf)
     assessment = chosen([0, -10, np.nan, 50, np.nan], goals=[0.0] * 5, distances=[0, 0, 0, 2, 2])
-    mean = (1 + np.exp(-0.5)) / 2
-    assert assessment.scored(score) == pytest.approx([1, np.exp(-0.5), mean, 1, mean])
+    assert assessment.scored(score) == pytest.approx([1, np.exp(-0.5), 0, 1, 0])
     table = score.table(assessment)
     assert table["optimality"] == pytest.approx([1, np.exp(-0.5), np.nan, 1, np.nan], nan_ok=True)
     assert table["rectified_return"].tolist() == [0, 0, 0, 50, 0]

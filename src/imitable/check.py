@@ -63,7 +63,7 @@ def check_demonstrations(robot: Simulator, demonstrations: Demonstrations, *, se
         seen = observations[:, column]
         outside = (seen < low - BEYOND * (high - low)) | (seen > high + BEYOND * (high - low))
         if outside.mean() > 0.01:
-            hint = "is it in degrees?" if np.abs(seen).max() > 2 * np.pi else "is it another joint, or of another sign?"
+            hint = "is it in degrees?" if np.abs(seen).max() > 2 * np.pi else "is it of another body, another joint, or of another sign?"
             found.append(
                 f"{WARNING}{names[column]} is outside the joint's range from {low:.3g} to {high:.3g} in {outside.mean():.0%} of the rows "
                 f"(from {seen.min():.3g} to {seen.max():.3g}); {hint}"
@@ -137,8 +137,8 @@ def check_round_trip(robot: Simulator, walk: Walk) -> list[str]:
     if clipped.any():
         hit = _at_clip(robot, observations).any(axis=0)
         found.append(
-            f"warning: {clipped.mean():.1%} of its own random observations are clipped ({', '.join(names[hit])}); a step from such a state "
-            "cannot be restored: leave those transitions out, or record qvel unclipped and pass a state_map"
+            f"warning: {clipped.mean():.1%} of its own random observations are clipped ({', '.join(names[hit])}), which does not determine "
+            "the state: scores begin elsewhere, and training carries the state along; or record qvel unclipped and pass a state_map"
         )
     failing = (_misses(robot, restored, walk.actions, wanted) > STEP_TOLERANCE)[~clipped]
     share = failing.any(axis=1).mean() if len(failing) else 0.0
@@ -171,7 +171,7 @@ def check_observations(robot: Simulator, observations: Array, walk: Walk) -> lis
     good = observations[finite.all(axis=1)]
     clipped = ~_restorable(robot, good)
     if clipped.any():
-        found.append(f"warning: {clipped.mean():.1%} of the observations have a clipped velocity: leave their steps out")
+        found.append(f"warning: {clipped.mean():.1%} of the observations have a clipped velocity: scores begin at others")
     wrong = (np.abs(robot.observe(robot.restore(good)) - good) > 1e-6 * (1 + np.abs(good))).any(axis=0)
     if wrong.any():
         found.append(f"columns {', '.join(np.array(names)[wrong])} do not survive restore and observe; do they contradict the others?")

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from imitable.arrays import Array, Generator, Progress, Snapshot, no_progress, one_thread, part_of
+from imitable.arrays import Array, Booleans, Generator, Progress, Snapshot, no_progress, one_thread, part_of
 from imitable.assessment import Assessment, Exploration, Keep, assess, make_anew
 from imitable.check import joint_ranges
 from imitable.demonstrations import Demonstrations
@@ -20,8 +20,9 @@ from imitable.simulators import Simulator
 
 Table = dict[str, np.ndarray[Any, Any]]
 """Columns by name, (demo,) each."""
-KEPT, INFEASIBLE, WORSE = VERDICTS = ("kept", "infeasible", "worse")
-"""What becomes of a demonstration: it is learned from; the robot cannot follow it; it is worse than another one from nearby."""
+KEPT, INFEASIBLE, WORSE, UNRATED = VERDICTS = ("kept", "infeasible", "worse", "unrated")
+"""What becomes of a demonstration: it is learned from; the robot cannot follow it; it is worse than another one from nearby; it has no
+return, where others have one."""
 OUTSIDE = 0.02
 """Of a joint's range: limits are soft, and give way by less."""
 LEAST_WEIGHT = 0.05
@@ -163,7 +164,8 @@ def score_table(demonstrations: Demonstrations, assessment: Assessment, score: S
     }
     table["verdict"] = verdicts(table)
     if {"limit_factor", "limiting_actuator"} <= table.keys():
-        table["cause"] = np.where(causes(table) == UNSUPPORTED, _beyond_range(demonstrations, assessment, table), causes(table))
+        beyond = (table["verdict"] == INFEASIBLE) & _beyond_range(demonstrations, assessment, table)
+        table["cause"] = np.where(beyond, BEYOND_RANGE, causes(table))
         table["limiting_actuator"] = np.array([*action_names(assessment.robot), ""])[table["limiting_actuator"]]  # -1: none
     return table
 
@@ -173,6 +175,7 @@ def verdicts(table: Table) -> np.ndarray[Any, Any]:
     ones = np.ones(len(table["weight"]))
     feasibility, optimality = table.get("feasibility", ones), np.nan_to_num(table.get("optimality", ones), nan=1.0)
     rejected = np.where(optimality < feasibility, WORSE, INFEASIBLE)
+    rejected = np.where(np.isnan(table["return"]) & (feasibility > LEAST_WEIGHT), UNRATED, rejected)
     return np.where(table["weight"] > LEAST_WEIGHT, KEPT, rejected)
 
 
@@ -183,14 +186,13 @@ def causes(table: Table) -> np.ndarray[Any, Any]:
     return np.where(table["verdict"] == INFEASIBLE, cause, "")
 
 
-def _beyond_range(demonstrations: Demonstrations, assessment: Assessment, table: Table) -> np.ndarray[Any, Any]:
-    """(demo,) BEYOND_RANGE where a joint is outside its range in the window that is first lost, else UNSUPPORTED."""
-    found = np.full(len(demonstrations), UNSUPPORTED, dtype="U12")
+def _beyond_range(demonstrations: Demonstrations, assessment: Assessment, table: Table) -> Booleans:
+    """(demo,) whether a joint is outside its range in the window that is lost first."""
+    found = np.zeros(len(demonstrations), dtype=bool)
     for column, low, high in joint_ranges(assessment.robot):
-        for demo in np.flatnonzero((found == UNSUPPORTED) & (table["first_bad_step"] >= 0)).tolist():
+        for demo in np.flatnonzero(~found & (table["first_bad_step"] >= 0)).tolist():
             window = demonstrations.trajectory(demo)[table["first_bad_step"][demo] :][: assessment.tracked.length + 1, column]
-            if max(low - window.min(), window.max() - high) > OUTSIDE * (high - low):
-                found[demo] = BEYOND_RANGE
+            found[demo] = max(low - window.min(), window.max() - high) > OUTSIDE * (high - low)
     return found
 
 

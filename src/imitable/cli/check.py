@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
@@ -37,7 +37,7 @@ def check(
             print(f"note: {note}")
         findings = check_robot(simulator)
         if data:
-            demonstrations = read(list(data))
+            demonstrations = in_robot_columns(read(list(data)), simulator)
             print(demonstrations)
             try:
                 check_columns(demonstrations, simulator)
@@ -50,6 +50,17 @@ def check(
     print("all is well" if not findings else f"{len(errors)} errors, {len(findings) - len(errors)} warnings")
     if errors:
         sys.exit(1)
+
+
+def in_robot_columns(demonstrations: Demonstrations, robot: Any) -> Demonstrations:
+    """Of unnamed columns that are all of the robot's Gymnasium environment, those that the robot has: it does without contact forces."""
+    space = getattr(getattr(robot, "environment", None), "observation_space", None)
+    width, wanted = demonstrations.width, len(robot.observation_names)
+    if space is None or demonstrations.observation_names is not None or width == wanted or space.shape != (width,):
+        return demonstrations
+    print(f"note: {wanted} of the {width} columns are used, those of the environment that the robot has: {', '.join(robot.notes)}")
+    chosen = demonstrations.observations[:, robot.environment_columns]
+    return Demonstrations(chosen, demonstrations.lengths, demonstrations.returns, demonstrations.sources, robot.observation_names)
 
 
 def quick_check(robot: Simulator, demonstrations: Demonstrations) -> None:

@@ -10,7 +10,7 @@ from tyro.conf import Positional, arg
 
 from imitable.arrays import Generator, one_thread
 from imitable.assessment import Assessment, assess
-from imitable.cli.check import quick_check
+from imitable.cli.check import in_robot_columns, quick_check
 from imitable.cli.options import InverseName, Overwrite, RobotName, RobotSettings, RobotSettingsArgument, Seed
 from imitable.demonstrations import Demonstrations
 from imitable.formats import read
@@ -50,6 +50,7 @@ def score(
     with one_thread(), progress_bar("scoring") as progress, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "no demonstration has a return")  # which print_facts says
         assessment, chosen = assessed(demonstrations, settings, progress=progress)
+        demonstrations = assessment.demonstrations.with_sources(demonstrations.sources)  # in the robot's columns
         quick_check(assessment.robot, demonstrations)
         table = score_table(demonstrations, assessment, chosen)
         facts = chosen.facts(assessment)  # type: ignore[attr-defined]
@@ -102,5 +103,6 @@ def assessed(demonstrations: Demonstrations, settings: dict[str, Any], *, progre
             task = replace(task, optimality=replace(task.optimality, feasible_above=1e-9))
         assessment = assess(demonstrations, task.robot, model=task.model, exploration=task.exploration, **more)
         return assessment, find_method("ours").score(task)
-    assessment = assess(demonstrations, find_robot(name, **settings["robot_settings"]), model=model, **more)
+    body = find_robot(name, **settings["robot_settings"])
+    assessment = assess(in_robot_columns(demonstrations, body), body, model=model, **more)
     return assessment, assessment.default_score

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from imitable.arrays import Array
-from imitable.pipeline import INFEASIBLE, KEPT, LEAST_WEIGHT, WORSE, Table
+from imitable.pipeline import INFEASIBLE, KEPT, LEAST_WEIGHT, UNRATED, WORSE, Table
 from imitable.report.escaping import fold_sources, for_picture
 from imitable.scores import Tolerance
 from imitable.scores.feasibility import ramp_down
 from imitable.store.files import write_atomically
 
-REASONS = {KEPT: "kept", INFEASIBLE: "the robot cannot follow it", WORSE: "worse than another from nearby"}
-REASON_COLOURS = {KEPT: "#2a9d6f", INFEASIBLE: "#c8553d", WORSE: "#b9b4a7"}
+REASONS = {KEPT: "kept", INFEASIBLE: "the robot cannot follow it", WORSE: "worse than another from nearby", UNRATED: "no return"}
+REASON_COLOURS = {KEPT: "#2a9d6f", INFEASIBLE: "#c8553d", WORSE: "#b9b4a7", UNRATED: "#dcd9d0"}
 SOURCE_STYLES = {"optimal": ("#0b5d8c", "o"), "suboptimal": ("#e39a1f", "s"), "other-dynamics": ("#8e3b8a", "^")}
 OTHER_STYLES = (("#3b7dd8", "o"), ("#d1495b", "s"), ("#5d8a3a", "^"), ("#7a6ff0", "D"), ("#8c6d31", "v"), ("#444444", "P"))
 
@@ -167,6 +167,8 @@ def _draw_counts(axes: Any, labels: "np.ndarray[Any, Any]", sources: Sequence[st
     starts = np.zeros(len(sources))
     for name, reason in REASONS.items():
         counts = np.array([int(((labels == source) & (verdict == name)).sum()) for source in sources])
+        if name == UNRATED and not counts.any():
+            continue
         shares = counts / totals
         axes.barh(rows, shares, left=starts, height=0.58, color=REASON_COLOURS[name], label=reason)
         for row, start, share, count in zip(rows, starts, shares, counts, strict=True):

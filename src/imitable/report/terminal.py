@@ -9,7 +9,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from imitable.arrays import Array, Progress
-from imitable.pipeline import BEYOND_RANGE, INFEASIBLE, KEPT, TOO_STRONG, UNSUPPORTED, WORSE, Table
+from imitable.pipeline import BEYOND_RANGE, INFEASIBLE, KEPT, TOO_STRONG, UNRATED, UNSUPPORTED, VERDICTS, WORSE, Table
 from imitable.report.escaping import MESSAGE, escaped, fold_sources
 
 DOUBTFUL = 0.5
@@ -68,10 +68,10 @@ def print_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Non
 
 def print_scores(table: Table) -> None:
     """What becomes of how many; a line per source: how many, how many feasible, and their share of the samples."""
-    counts = {verdict: int((table["verdict"] == verdict).sum()) for verdict in (KEPT, INFEASIBLE, WORSE)}
+    counts = {verdict: int((table["verdict"] == verdict).sum()) for verdict in VERDICTS}
     print_line(
         f"of {len(table['verdict'])} demonstrations {counts[KEPT]} are kept, {counts[INFEASIBLE]} the robot cannot follow, "
-        f"{counts[WORSE]} are worse than another from nearby"
+        f"{counts[WORSE]} are worse than another from nearby" + (f", {counts[UNRATED]} have no return" if counts[UNRATED] else "")
     )
     mass, rows, sources = table["weight"] * table["length"], [], fold_sources(table["source"])
     for source in np.unique(sources):
@@ -129,8 +129,8 @@ def print_facts(facts: Mapping[str, Any]) -> None:
         print_line(f"{facts['alone']} demonstrations have no feasible neighbour to be compared with: their optimality is not known")
     if facts.get("without_return"):
         print_line(
-            f"{facts['without_return']} demonstrations have no return: their optimality is not known, and their weight is their feasibility"
-            " times the mean optimality of the others, if any"
+            f"{facts['without_return']} demonstrations have no return, so that their optimality is not known: they are not learned from "
+            "where others can be compared; if none can, weights are feasibility alone"
         )
 
 

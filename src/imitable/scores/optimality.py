@@ -27,9 +27,10 @@ STARTS_MATTER = 0.3
 class RectifiedOptimality:
     """w_o against the best feasible return from the same neighbourhood.
 
-    Of a demonstration without a return, or without a neighbour to compare with, nothing is known: it is weighed as the feasible ones
-    that could be compared are on average. If none could, optimality counts for nothing (1). With `feasible_above` 0, the paper's
-    recipe, all returns are needed and all compare, if only with themselves.
+    A demonstration without a neighbour to compare with is weighed as the feasible ones that could be compared are on average. One without
+    a return is not learned from (0) where others could be compared: a few bad ones among the unknown would spoil a policy. If none could,
+    optimality counts for nothing (1). With `feasible_above` 0, the paper's recipe, all returns are needed and all compare, if only with
+    themselves.
     """
 
     sigma: float | None = None  # how much return one may fall short of the best from the same start; None: from the data
@@ -52,7 +53,7 @@ class RectifiedOptimality:
         alone = self.alone(assessment)
         compared = self._feasible(assessment) & ~alone
         if compared.any():
-            found[alone] = found[compared].mean()
+            found[alone] = np.where(np.isnan(found[alone]), 0.0, found[compared].mean())
         return np.where(np.isnan(found), 1.0, found)
 
     def table(self, assessment: Assessment) -> dict[str, Array]:
