@@ -30,7 +30,7 @@ def run(code: list[str], folder: Path) -> str:
 
 
 LONG = "your-own-robot.md"
-QUICK = {"python benchmarks/own_robot.py data": "--quick", "imitable train": "--set updates=300"}
+QUICK = {"python benchmarks/own_robot.py data": "--quick", "imitable train": "--set updates=300", "imitable evaluate": "--episodes 5"}
 """What makes the commands of the long page short, so that it can be run with the fast tests, without looking at its numbers."""
 
 
