@@ -168,7 +168,7 @@ def test_scores_of_a_users_robot_are_written_one_row_per_demonstration(imitable,
         assert ((table[name] >= 0) & (table[name] <= 1)).all()
     assert (table["rectified_return"] >= table["return"]).all()
     assert (table["feasibility"][given.from_source("optimal")] > 0).all()
-    assert (table["feasibility"][given.from_source("other-dynamics")] == 0).any()
+    assert table["feasibility"][given.from_source("other-dynamics")].min() < 0.6, "it turns the other way until it stands at its goal"
     assert matplotlib.image.imread(tmp_path / "out" / "scores.png").shape[:2] == (702, 1638)
 
 
@@ -208,7 +208,7 @@ def test_several_files_are_scored_together(imitable, turns: Path, tmp_path: Path
 
 def test_one_demonstration_is_scored(imitable, turns: Path, tmp_path: Path) -> None:
     given = npz.read(turns)
-    npz.write(given.select([int(np.argmax(given.returns))]), tmp_path / "one.npz")
+    npz.write(given.select(np.flatnonzero(given.from_source("optimal"))[:1]), tmp_path / "one.npz")
     outcome = imitable("score", tmp_path / "one.npz", *ARM, "-o", tmp_path / "out")
     assert outcome.code == 0, outcome.err
     table = read_table(tmp_path / "out" / "scores.parquet")

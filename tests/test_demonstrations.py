@@ -324,7 +324,7 @@ def test_the_papers_mixtures_come_out_exactly() -> None:
     reacher, driving = Mixture(0.05, 0.90, 0.05), Mixture(0.30, 0.60, 0.10)
     assert list(share_counts(reacher.shares(), count=1000).values()) == [50, 900, 50]
     assert list(share_counts(driving.shares(), count=1000).values()) == [300, 600, 100]
-    assert share_counts(driving.released().shares(), count=1000) == {"optimal": 300, "suboptimal": 100, "other-dynamics": 600}
+    assert driving.counts("released", count=1000) == {"optimal": 300, "suboptimal": 100, "other-dynamics": 600}
 
 
 def test_the_turntable_used_in_tests_makes_demonstrations_like_any_other() -> None:

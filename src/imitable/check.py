@@ -74,7 +74,7 @@ def check_demonstrations(robot: Simulator, demonstrations: Demonstrations, *, se
 def joint_ranges(robot: Any) -> list[tuple[int, float, float]]:
     """The observation columns that show the position of a joint with limits, and the limits, of a MuJoCo robot."""
     model = getattr(getattr(robot, "physics", None), "model", None)
-    if model is None:
+    if model is None or not hasattr(robot, "columns"):
         return []
     shown = {each.entry.index: at for at, each in enumerate(robot.columns) if each.entry.field == "qpos" and not each.function}
     limited = [joint for joint in range(model.njnt) if model.jnt_limited[joint] and model.jnt_type[joint] in (2, 3)]  # slides and hinges
