@@ -29,7 +29,8 @@ class Cloning:
     batch_size: int = 256
     learning_rate: float = 1e-3  # Adam, annealed to nothing along a cosine
     huber_delta: float = 0.1  # small, so that two ways past an obstacle are not averaged into none
-    observation_noise: float = 0.1  # standard deviation, in units of what one random action changes
+    observation_noise: float = 0.2  # standard deviation, in units of what one random action changes,
+    max_observation_noise: float = 0.1  # and at most this share of a column's spread in the demonstrations
     hidden_sizes: tuple[int, ...] = (100, 100, 100)
     activation: Activation = "relu"
     max_transitions: int = 30_000  # whose actions are recovered; drawn by their weights where there are more
@@ -42,7 +43,7 @@ class Cloning:
             *((name, getattr(self, name) >= 1, "at least 1") for name in counts),
             ("learning_rate", self.learning_rate > 0, "above 0"),
             ("huber_delta", self.huber_delta > 0, "above 0"),
-            ("observation_noise", self.observation_noise >= 0, "at least 0"),
+            *((name, getattr(self, name) >= 0, "at least 0") for name in ("observation_noise", "max_observation_noise")),
             layer_sizes("hidden_sizes", self.hidden_sizes),
         )
 
@@ -69,7 +70,8 @@ class Cloning:
         inputs = policy.inputs(demonstrations.observations)
         # Rates such as a turn rate change wholly with one action, so in a demonstration they give away the last one, and a clone
         # learns to repeat it. Noise in units of what one action changes hides that, and leaves slow columns such as positions alone.
-        noise_std = (self.observation_noise * assessment.step_scale / scale).astype(np.float32)
+        # What a gait holds nearly still, one random action would change by more than the gait ever does: hence the maximum.
+        noise_std = np.minimum(self.observation_noise * assessment.step_scale / scale, self.max_observation_noise).astype(np.float32)
         parameters, optimizer, done = policy.parameters, Adam.fresh(network.size, learning_rate=self.learning_rate), 0
         if resume is not None:
             parameters, done, optimizer = resume["parameters"].copy(), int(resume["done"]), optimizer.restored("policy", resume)
