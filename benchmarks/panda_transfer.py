@@ -20,13 +20,14 @@ from imitable.networks import Policy
 from imitable.paper.panda import THREE_JOINTS, Panda, succeeded
 from imitable.paper.panda_bullet import TRANSFERS, BulletPanda, Faults
 from imitable.paper.panda_demonstrators import pass_in_plane
+from imitable.paper.tasks import find_task
 from imitable.pipeline import Streams
 from imitable.report.figures import tidy, write_figure
 from imitable.store.runs import POLICY
 
 HERE = Path(__file__).parent
 NUMBERS, PICTURE = HERE / "panda_transfer.json", HERE.parent / "docs" / "panda-transfer.png"
-EPISODES, CURVE_EPISODES = 100, 10  # of each policy, at a named setting and at a point of a curve
+EPISODES, FEWER = 100, 10  # of each policy: without transfer and at the task's setting, and elsewhere
 SEED = 2_000_000  # starts that nobody has seen
 LATENCIES = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4)  # s
 NOISES = (0.0, 0.002, 0.004, 0.006, 0.008, 0.012)  # m
@@ -66,41 +67,41 @@ def measure(runs: Path) -> None:
         sys.exit(f"{runs}/panda-3dof/ours has no runs; make them with `imitable sweep --tasks panda/3dof --methods ours -o {runs}`")
     named = {"no transfer": measured(THREE_JOINTS, policies, EPISODES)}
     for name, robot in TRANSFERS.items():
-        named[name] = measured(robot, policies, EPISODES)
+        named[name] = measured(robot, policies, EPISODES if robot is find_task("panda/3dof-transfer").judge else FEWER)
         print(name, named[name], flush=True)
     curves: dict[str, list[dict[str, Any]]] = {"latency": [], "noise": []}
     for parameter, values in (("latency", LATENCIES), ("noise", NOISES)):
         for value in values:
             robot = BulletPanda(faults=replace(USUAL, **{parameter: value}))
-            curves[parameter].append({parameter: value, **measured(robot, policies, CURVE_EPISODES)})
+            curves[parameter].append({parameter: value, **measured(robot, policies, FEWER)})
             print(curves[parameter][-1], flush=True)
-    numbers = {"seeds": [folder.name for folder in folders], "episodes": [EPISODES, CURVE_EPISODES], "speed": steps_per_second()}
+    numbers = {"seeds": [folder.name for folder in folders], "episodes": [EPISODES, FEWER], "speed": steps_per_second()}
     NUMBERS.write_text(json.dumps({**numbers, "named": named, "curves": curves}, indent=1) + "\n")
 
 
 def draw(path: Path = PICTURE) -> None:
-    """Success over latency and over noise: a dot per policy, a line at their mean."""
+    """Success and mean return over latency and over noise: a dot per policy, a line at their mean."""
     from matplotlib.figure import Figure
 
     curves = json.loads(NUMBERS.read_text())["curves"]
-    figure = Figure(figsize=(8.6, 3.6), layout="constrained", facecolor="white")
-    for axes, (parameter, label) in zip(
-        figure.subplots(1, 2, sharey=True),
-        {"latency": "latency [ms], 2 mm noise", "noise": "noise [mm], 50 ms latency"}.items(),
-        strict=True,
-    ):
-        values: Array = 1000 * np.array([point[parameter] for point in curves[parameter]])
-        success = 100 * np.array([point["success"] for point in curves[parameter]])
-        axes.plot(values, success.mean(axis=1), color="#1f5fa8", lw=2, label="ours")
-        axes.scatter(np.repeat(values, success.shape[1]), success.ravel(), color="#1f5fa8", s=14, alpha=0.5, lw=0)
-        axes.plot(values, [100 * point["expert"][0] for point in curves[parameter]], color="#666666", lw=1.5, ls="--", label="expert")
-        axes.set_xlabel(label)
-        axes.set_ylim(-3, 103)
-        tidy(axes)
-        axes.grid(axis="y", color="#dddddd", lw=0.7)
-        axes.legend(frameon=False, loc="lower left")
-        if parameter == "latency":
-            axes.set_ylabel("placed without collision [%]")
+    figure = Figure(figsize=(8.6, 5.4), layout="constrained", facecolor="white")
+    panels = figure.subplots(2, 2, sharex="col", sharey="row")
+    for column, (parameter, label) in enumerate({"latency": "latency [ms], 2 mm noise", "noise": "noise [mm], 50 ms latency"}.items()):
+        points = curves[parameter]
+        values: Array = 1000 * np.array([point[parameter] for point in points])
+        for axes, quantity, factor in zip(panels[:, column], ("success", "return"), (100, 1), strict=True):
+            found, expert = factor * np.array([point[quantity] for point in points]), [point["expert"] for point in points]
+            axes.plot(values, found.mean(axis=1), color="#1f5fa8", lw=2, label="ours")
+            axes.scatter(np.repeat(values, found.shape[1]), found.ravel(), color="#1f5fa8", s=14, alpha=0.5, lw=0)
+            shown = [factor * each[quantity == "return"] for each in expert]
+            axes.plot(values, shown, color="#666666", lw=1.5, ls="--", label="expert")
+            axes.grid(axis="y", color="#dddddd", lw=0.7)
+            tidy(axes)
+        panels[0, column].set_ylim(-3, 103)
+        panels[1, column].set_xlabel(label)
+    panels[0, 0].set_ylabel("placed without collision [%]")
+    panels[1, 0].set_ylabel("mean return")
+    panels[0, 0].legend(frameon=False, loc="lower left")
     write_figure(figure, path)
 
 

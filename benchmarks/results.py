@@ -449,7 +449,7 @@ def transfer_section() -> list[str]:
         "## Transfer (simulated) of the Panda's policies",
         "",
         "Made by `python benchmarks/panda_transfer.py RUNS`: policies of `ours` that learned on the kinematic arm, judged under Bullet's",
-        f"dynamics, {len(found['seeds'])} seeds, {episodes[0]} episodes each ({episodes[1]} at the points of the curves). This stands",
+        f"dynamics, {len(found['seeds'])} seeds, {episodes[0]} episodes each ({episodes[1]} but at `typical`). This stands",
         "where the paper has a real robot, and is none. The settings are `TRANSFERS` of `paper/panda_bullet.py`; `panda/3dof-transfer`",
         "is judged at `typical`: 50 ms latency, 2 mm noise, damping 0.5. At 10 Hz an episode has half the steps, and costs half as much.",
         "",
