@@ -136,6 +136,14 @@ def test_a_state_that_does_not_round_trip_names_its_columns(imitable: Call, tmp_
     assert "goal cos, goal sin" in err
 
 
+@pytest.mark.parametrize("name", ["Ant-v5", "Walker2d-v5"])
+def test_soft_limits_and_starts_beyond_them_accuse_no_own_data(name: str) -> None:
+    robot = gymnasium_robot(name)
+    rng = np.random.default_rng(1)
+    own = run_episodes(replace(robot, horizon=60), lambda seen: rng.uniform(-1, 1, (len(seen), len(robot.action_low))), count=8, rng=rng)
+    assert not [finding for finding in check_demonstrations(robot, own.trajectories) if "range" in finding]
+
+
 def test_a_simulator_of_ones_own_is_checked_like_any_other() -> None:
     assert check_robot(turntable.CLOCKWISE) == []
     assert check_demonstrations(turntable.CLOCKWISE, turntable.demonstrations(count=3)) == []

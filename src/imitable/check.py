@@ -17,7 +17,7 @@ STEP_TOLERANCE = 0.1
 REJECTED = 0.05
 """Share of the robot's own transitions that may miss that."""
 BEYOND = 0.1
-"""How far outside a joint's range, in units of it, a position may be: limits are soft."""
+"""How far outside a joint's range, and what the robot itself shows of it, a position may be, in units of the range."""
 FEW_STEPS = 5
 WARNING = "warning: "
 """Findings that begin so concern some transitions only; with any other the robot must not be used."""
@@ -55,13 +55,14 @@ def check_demonstrations(robot: Simulator, demonstrations: Demonstrations, *, se
         )
     if (short := lengths < FEW_STEPS).any():
         found.append(f"{WARNING}{short.sum()} of {len(lengths)} demonstrations have fewer than {FEW_STEPS} steps: little is known of them")
-    moving = robot.observe(walk.next_states).std(axis=0) > 1e-9
+    moved = robot.observe(np.concatenate([walk.states, walk.next_states[-1:]]))
+    moving = moved.std(axis=0) > 1e-9
     still = moving & (np.ptp(observations, axis=0) == 0)
     if still.any() and len(observations) > 2:
         found.append(f"{WARNING}{', '.join(np.array(names)[still])} never change in the demonstrations; were they recorded?")
     for column, low, high in joint_ranges(robot):
-        seen = observations[:, column]
-        outside = (seen < low - BEYOND * (high - low)) | (seen > high + BEYOND * (high - low))
+        seen, own, room = observations[:, column], moved[:, column], BEYOND * (high - low)
+        outside = (seen < min(low, own.min()) - room) | (seen > max(high, own.max()) + room)  # limits are soft, and starts may be beyond
         if outside.mean() > 0.01:
             hint = "is it in degrees?" if np.abs(seen).max() > 2 * np.pi else "is it of another body, another joint, or of another sign?"
             found.append(

@@ -24,7 +24,7 @@ KEPT, INFEASIBLE, WORSE, UNRATED = VERDICTS = ("kept", "infeasible", "worse", "u
 """What becomes of a demonstration: it is learned from; the robot cannot follow it; it is worse than another one from nearby; it has no
 return, where others have one."""
 OUTSIDE = 0.02
-"""Of a joint's range: limits are soft, and give way by less."""
+"""Of a joint's range, beyond it and beyond what the robot itself shows."""
 LEAST_WEIGHT = 0.05
 """From which on a demonstration counts as kept."""
 TOO_STRONG, BEYOND_RANGE, UNSUPPORTED, UNCLEAR = "too strong", "beyond range", "unsupported", "unclear"
@@ -188,11 +188,12 @@ def causes(table: Table) -> np.ndarray[Any, Any]:
 
 def _beyond_range(demonstrations: Demonstrations, assessment: Assessment, table: Table) -> Booleans:
     """(demo,) whether a joint is outside its range in the window that is lost first."""
-    found = np.zeros(len(demonstrations), dtype=bool)
+    found, own = np.zeros(len(demonstrations), dtype=bool), assessment.own[0].trajectories.observations
     for column, low, high in joint_ranges(assessment.robot):
+        lowest, highest = min(low, own[:, column].min()), max(high, own[:, column].max())  # limits are soft, and starts may be beyond
         for demo in np.flatnonzero(~found & (table["first_bad_step"] >= 0)).tolist():
             window = demonstrations.trajectory(demo)[table["first_bad_step"][demo] :][: assessment.tracked.length + 1, column]
-            found[demo] = max(low - window.min(), window.max() - high) > OUTSIDE * (high - low)
+            found[demo] = max(lowest - window.min(), window.max() - highest) > OUTSIDE * (high - low)
     return found
 
 
