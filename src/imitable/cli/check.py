@@ -33,6 +33,9 @@ def check(
         print(f"{len(simulator.action_low)} actions ({', '.join(f'{name} {low:g} to {high:g}' for name, low, high in limits)})")
         rewarded = "with" if getattr(simulator, "has_reward", True) else "without"
         print(f"episodes of at most {simulator.horizon} steps, {rewarded} a reward")
+        if (physics := getattr(simulator, "physics", None)) is not None:
+            step = physics.frame_skip * physics.model.opt.timestep
+            print(f"a step is {step:g} s ({1 / step:g} Hz, {physics.frame_skip} physics steps): demonstrations must be at that rate")
         for note in getattr(simulator, "notes", ()):
             print(f"note: {note}")
         findings = check_robot(simulator)
@@ -47,7 +50,7 @@ def check(
     for finding in findings:
         print(finding if finding.startswith(WARNING) else f"error: {finding}")
     errors = [finding for finding in findings if not finding.startswith(WARNING)]
-    print("all is well" if not findings else f"{len(errors)} errors, {len(findings) - len(errors)} warnings")
+    print("all is well" if not findings else f"errors: {len(errors)}, warnings: {len(findings) - len(errors)}")
     if errors:
         sys.exit(1)
 

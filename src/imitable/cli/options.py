@@ -25,7 +25,9 @@ class RobotSettings:
     """How to take a robot from its environment or file, where the defaults do not fit."""
 
     state_map: Annotated[str | None, arg(help="module:function from observations to qpos and qvel, where these cannot be found")] = None
-    frame_skip: Annotated[int | None, arg(help="physics steps in a control step, of a file")] = None
+    frame_skip: Annotated[
+        int | None, arg(help="physics steps per control step of a robot from a file; by default as many as make about 0.02 s")
+    ] = None
     horizon: Annotated[int | None, arg(help="steps of an episode, of a file")] = None
     floating_base: Annotated[bool, arg(help="free the first body of a file that fixes it to the world")] = False
 

@@ -28,7 +28,10 @@ Way = tuple[Integers, Array]
 
 
 def all_degrees(data: Demonstrations, columns: JointColumns, names: Names, trial: Trial) -> Iterator[Option]:
-    """Angles and angular velocities alike in degrees."""
+    """Angles and angular velocities alike in degrees: some angle is more than a whole turn of radians. Without that, anything too fast
+    for the robot would be slow enough once it is divided by 57."""
+    if not (np.quantile(np.abs(data.observations[:, columns.positions[columns.angular]]), 0.99, axis=0) > 2 * np.pi).any():
+        return
     for which in (columns.angular, columns.angular & (columns.branch >= 0)):
         changed = np.concatenate([columns.positions[which], columns.velocities[which]])
         if len(changed):

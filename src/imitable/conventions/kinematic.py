@@ -99,6 +99,9 @@ def rates(data: Demonstrations, columns: JointColumns, names: Names, trial: Tria
         factor = simple if abs(np.log(simple / factor)) < 0.02 else factor  # its estimate is a little off
         had = f"{1 / (factor * columns.timestep):.4g} Hz, the robot's steps are at {1 / columns.timestep:.4g} Hz"
         text = f"the frame rate looks like {had} (positions change {factor:.3g} times as far per frame as velocities say)"
+        steps = trial.robot.physics.frame_skip * factor
+        if abs(steps - round(steps)) < 0.05 and round(steps) >= 1:
+            text += f"; resample the data, or, of a robot from a file, give --frame-skip {round(steps)}"
         yield Option("frame rate", text, lambda given: resampled(given, columns, factor), True)
         return
     for which, of, unit in ((degrees, columns.positions, "degrees"), (milli, columns.velocities, "degrees per second")):

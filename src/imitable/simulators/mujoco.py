@@ -247,6 +247,8 @@ def model_robot(
     """
     model, notes = read_model(Path(path), floor=floor, floating_base=floating_base)
     refuse_hidden_state(str(path), model)
+    if frame_skip is not None and frame_skip < 1:
+        raise ImitableError(f"frame_skip is {frame_skip}; a control step takes 1 physics step or more")
     frame_skip = frame_skip or max(1, round(CONTROL_TIMESTEP / model.opt.timestep))
     columns = tuple(Column(Entry(name, at)) for name, size in (("qpos", model.nq), ("qvel", model.nv)) for at in range(size))
     low, high = action_limits(model, None)
