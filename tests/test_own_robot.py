@@ -95,7 +95,7 @@ def test_findings_about_data_have_their_cures(imitable: Call, pendulums: Path, t
     assert "hinge is outside the joint's range from -1.57 to 1.57" in out
     assert "is it in degrees?" in out
     assert "hinge velocity never change in the demonstrations; were they recorded?" in out
-    assert "0 errors, 3 warnings" in out
+    assert "errors: 0, warnings: 3" in out
 
 
 @dataclass(frozen=True)
