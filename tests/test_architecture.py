@@ -16,7 +16,7 @@ STAGES = [
     ("arrays", "errors"),
     ("registry",),
     ("store.files",),
-    ("store.locks", "store.video"),
+    ("store.locks", "store.logs", "store.video"),
     ("demonstrations",),
     ("formats",),
     ("simulators",),

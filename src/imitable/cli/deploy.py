@@ -14,7 +14,8 @@ from imitable.deploy.franky import FrankyDriver, is_loopback
 from imitable.deploy.loop import WallClock, deploy as run_on_arm
 from imitable.errors import ImitableError
 from imitable.report.terminal import print_line as print
-from imitable.store.files import check_writable, json_lines
+from imitable.store.files import check_writable
+from imitable.store.logs import json_lines
 
 SIMULATOR_PAUSE = 5.0  # s for which a simulator's clock may stand still when the machine is busy; a robot's may not
 

@@ -9,7 +9,7 @@ import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
@@ -125,23 +125,6 @@ def write_json(path: Path, content: Any) -> None:
 
 def json_bytes(content: Any) -> bytes:
     return (json.dumps(content, indent=1) + "\n").encode()
-
-
-@contextmanager
-def json_lines(path: Path) -> Iterator[Callable[[Any], None]]:
-    """Write what it is called with as one line of JSON each, on disk before the next: a log that survives whoever writes it."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("w", encoding="utf-8")
-    except OSError as error:
-        raise ImitableError(f"cannot write {path}: {error.strerror}; give another place") from error
-    with file:
-
-        def write(content: Any) -> None:
-            file.write(json.dumps(content) + "\n")
-            file.flush()
-
-        yield write
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
