@@ -85,11 +85,13 @@ def test_cloning_noise_is_so_many_one_step_changes_in_every_column(monkeypatch: 
     assessment, seen, forward = turntable.assessed(), [], Mlp.forward
     with monkeypatch.context() as patch:
         patch.setattr(Mlp, "forward", lambda self, *given: (seen.append(given[1]), forward(self, *given))[1])
-        for noise in (0.0, 2.0):
-            learner = Cloning(updates=1, batch_size=4000, hidden_sizes=(2,), observation_noise=noise)
+        for noise, most in ((0.0, np.inf), (2.0, np.inf), (2.0, 0.05)):
+            learner = Cloning(updates=1, batch_size=4000, hidden_sizes=(2,), observation_noise=noise, max_observation_noise=most)
             (checkpoint,) = learner(assessment, np.ones(12), rng=np.random.default_rng(0))
-    added = (seen[1] - seen[0]) * checkpoint.policy.scale
-    assert added.std(axis=0) == pytest.approx(2.0 * assessment.step_scale, rel=0.1)
+    scale = checkpoint.policy.scale
+    assert ((seen[1] - seen[0]) * scale).std(axis=0) == pytest.approx(2.0 * assessment.step_scale, rel=0.1)
+    assert (2.0 * assessment.step_scale > 0.05 * scale).any()
+    assert (seen[2] - seen[0]).std(axis=0) == pytest.approx(np.minimum(2.0 * assessment.step_scale / scale, 0.05), rel=0.1)
 
 
 def test_the_scale_of_a_step_is_the_standard_deviation_of_its_changes() -> None:
