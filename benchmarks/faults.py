@@ -652,7 +652,7 @@ def full_disks(folder: Path, expected: dict[str, Any], *, count: int, seed: int)
 # All of it
 
 
-def campaign(folder: Path, *, quick: bool, seed: int) -> dict[str, Count]:
+def campaign(folder: Path, *, quick: bool, seed: int, only: str = "") -> dict[str, Count]:
     DEMONSTRATIONS[0] = collected(turntable.task(), seed=0, count=30)
     assert go(folder / "whole") == 0  # and keep in the cache what the others will find there
     expected, began = contents(folder / "whole"), time.monotonic()
@@ -672,6 +672,8 @@ def campaign(folder: Path, *, quick: bool, seed: int) -> dict[str, Count]:
     }
     results = {}
     for name, part in parts.items():
+        if only not in name:
+            continue
         began = time.monotonic()
         results[name] = part()
         print(
@@ -681,36 +683,39 @@ def campaign(folder: Path, *, quick: bool, seed: int) -> dict[str, Count]:
     return results
 
 
+HEAD = ("| what | tried | clean | failures | when | |", "|---|---:|---:|---:|---|---|")
 FULL = {"damage": 60_000, "crashes": 500, "kills": 100, "pairs": 100, "disks": 40}
 
 
-def table(results: dict[str, Count], *, seed: int) -> str:
-    rows = [
-        f"| {name} | {each.tried} | {each.tried - len(each.failures)} | {len(each.failures)} | {each.note} |"
+def rows(results: dict[str, Count], *, seed: int) -> dict[str, str]:
+    """A line of the table for each part."""
+    when = f"{date.today().isoformat()}, seed {seed}"
+    return {
+        name: f"| {name} | {each.tried} | {each.tried - len(each.failures)} | {len(each.failures)} | {when} | {each.note} |"
         for name, each in results.items()
-    ]
-    head = ["| what | tried | clean | failures | |", "|---|---:|---:|---:|---|"]
-    return "\n".join([*head, *rows, "", f"Seed {seed}, {date.today().isoformat()}."])
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Break everything that can break, and count what was lost or believed.")
     parser.add_argument("--quick", action="store_true", help="a small part of each")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--write", action="store_true", help=f"put the table into {PAGE.relative_to(ROOT)}")
+    parser.add_argument("--only", default="", help="parts with this in their name")
+    parser.add_argument("--write", action="store_true", help=f"put these parts' lines into the table of {PAGE.relative_to(ROOT)}")
     arguments = parser.parse_args()
     shared = Path("/dev/shm")
     place = Path(tempfile.mkdtemp(prefix="faults-", dir=shared if os.access(shared, os.W_OK) else None))
     with one_thread():
-        results = campaign(place, quick=arguments.quick, seed=arguments.seed)
-    text = table(results, seed=arguments.seed)
-    print(text)
+        results = campaign(place, quick=arguments.quick, seed=arguments.seed, only=arguments.only)
+    found = rows(results, seed=arguments.seed)
+    print("\n".join([*HEAD, *found.values()]))
     failures = [failure for each in results.values() for failure in each.failures]
     for failure in failures[:50]:
         print(f"failed: {failure}", file=sys.stderr)
     if arguments.write:
-        before, _, after = PAGE.read_text().split(MARK)
-        PAGE.write_text(f"{before}{MARK}\n{text}\n{MARK}{after}")
+        before, kept, after = PAGE.read_text().split(MARK)
+        old = {line.split("|")[1].strip(): line for line in kept.strip().splitlines()[2:]}
+        PAGE.write_text("\n".join([f"{before}{MARK}", *HEAD, *({**old, **found}).values(), f"{MARK}{after}"]))
     if failures:
         sys.exit(f"{len(failures)} failures; files are in {place}")
     shutil.rmtree(place)

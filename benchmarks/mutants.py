@@ -10,12 +10,13 @@ import signal
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 ROOT = Path(__file__).parents[1]
-PATIENCE = 120.0  # seconds of the processor
+PATIENCE = 120.0  # seconds of the processor; five times as many on the clock
 
 
 @dataclass(frozen=True)
@@ -237,9 +238,11 @@ def tested(names: str, folder: Path) -> str:
         import pytest
 
         tests = [str(ROOT / "tests" / f"test_{name}.py") for name in names.split()]
-        code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow", "--rootdir", str(ROOT), *tests])
+        code = 99
+        with suppress(BaseException):
+            code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow", "--rootdir", str(ROOT), *tests])
         os._exit(int(code))
-    deadline, status = time.monotonic() + 20 * PATIENCE, None
+    deadline, status = time.monotonic() + 5 * PATIENCE, None
     while status is None:
         done, found = os.waitpid(pid, os.WNOHANG)
         if done:
@@ -265,7 +268,6 @@ def main() -> None:
         "pyarrow.parquet",
         "gymnasium",
         "mujoco",
-        "hypothesis",
         "matplotlib.figure",
     ):
         __import__(name)

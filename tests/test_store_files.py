@@ -2,10 +2,12 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import tracemalloc
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from imitable.store.files import (
     UnreadableError,
     check_writable,
     read_arrays,
+    read_bytes,
     read_json,
     read_table,
     remove_leftovers,
@@ -226,6 +229,27 @@ def test_two_arrays_of_one_name_are_refused(tmp_path: Path) -> None:
             file.writestr("states.npy", b"")
     with pytest.raises(UnreadableError, match="two arrays of one name"):
         read_arrays(tmp_path / "twice.npz")
+
+
+@pytest.fixture
+def no_patience() -> Iterator[None]:
+    """What waits for ever fails after two seconds."""
+
+    def fail(*_: object) -> None:
+        raise AssertionError("it waits")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.setitimer(signal.ITIMER_REAL, 2.0, 2.0)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("no_patience")
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UnreadableError, match="it is no regular file"):
+        read_bytes(tmp_path / "pipe", limit=10)
 
 
 def test_pipes_devices_folders_and_loops_are_no_files(tmp_path: Path) -> None:
