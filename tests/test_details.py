@@ -13,6 +13,8 @@ from imitable.learners import Cloning
 from imitable.networks import Adam, Mlp, Policy
 from imitable.replay import replay
 from imitable.rollouts import Episodes
+from imitable.scores import Feasibility
+from imitable.tracking import Tracked, Windows
 from imitable.trpo import TrainingBatch, Trpo, policy_step
 
 # The line search of TRPO
@@ -118,3 +120,18 @@ def test_states_are_perturbed_to_both_sides() -> None:
     first = given.starts + 1
     assert np.abs(moved[0][first]).max() == pytest.approx(0.01, rel=0.5)
     assert moved[0][first] == pytest.approx(-moved[1][first], abs=1e-3)
+
+
+# What counts as feasible
+
+
+def test_what_can_be_followed_in_fragments_only_is_not_feasible() -> None:
+    def windows(distances: Array, demo: Array) -> Windows:
+        count = len(demo)
+        nothing = np.zeros(count, np.int64)
+        return Windows(demo.astype(np.int64), np.arange(count), distances, nothing, nothing - 1, np.ones(count), np.ones(count, bool))
+
+    own = windows(np.linspace(0.0, 0.01, 200), np.zeros(200))
+    lost = np.array([0.0] + [9.0] * 11 + [0.0] * 3 + [9.0] * 9)  # one window of twelve, and three of twelve
+    weights = Feasibility().weights_of(Tracked(windows(lost, np.repeat([0, 1], 12)), own, own, 5, 0.0, 1.0))
+    assert weights.tolist() == [0.0, 0.25]
