@@ -117,7 +117,7 @@ MUTANTS = (
         "details",
     ),
     Mutant("no annealing in GAIL", "learners/gail.py", "1.0 - (1.0 - self.final_fraction) * done / self.rounds", "1.0", "details"),
-    Mutant("noise not in input units", "learners/cloning.py", "assessment.step_scale / scale)", "assessment.step_scale)", "details"),
+    Mutant("noise not in input units", "learners/cloning.py", "assessment.step_scale / scale,", "assessment.step_scale,", "details"),
     Mutant(
         "a squared loss",
         "learners/cloning.py",
