@@ -48,15 +48,17 @@ def measured(robot: Panda | BulletPanda, policies: list[Policy], episodes: int) 
 
 
 def steps_per_second() -> dict[str, float]:
-    """Of the same task, by CPU time, both in this run: 256 kinematic arms at once, and Bullet's arms one by one."""
+    """Of whole episodes of the expert, by CPU time, both in this run: 256 kinematic arms at once, and Bullet's arms one by one."""
     rates = {}
-    for name, robot, agents, count in (("kinematic", THREE_JOINTS, 256, 40), ("bullet", TRANSFERS["ideal"], 16, 40)):
-        states, actions = robot.initial_states(agents, np.random.default_rng(0)), np.full((agents, 2), -0.3)
-        robot.step(states, actions)
-        began = time.process_time()
+    for name, robot, agents, count in (("kinematic", THREE_JOINTS, 256, 150), ("bullet", TRANSFERS["ideal"], 8, 150)):
+        states, rng, spent = robot.initial_states(agents, np.random.default_rng(0)), np.random.default_rng(0), 0.0
+        robot.step(states, np.zeros((agents, 2)))
         for _ in range(count):
+            actions = pass_in_plane(robot.observe(states), rng)
+            began = time.process_time()
             states = robot.step(states, actions)
-        rates[name] = round(agents * count / (time.process_time() - began))
+            spent += time.process_time() - began
+        rates[name] = round(agents * count / spent)
     return rates
 
 

@@ -449,8 +449,8 @@ def transfer_section() -> list[str]:
         "## Transfer (simulated) of the Panda's policies",
         "",
         "Made by `python benchmarks/panda_transfer.py RUNS`: policies of `ours` that learned on the kinematic arm, judged under Bullet's",
-        f"dynamics, {len(found['seeds'])} seeds, {episodes[0]} episodes each ({episodes[1]} but at `typical`). This stands",
-        "where the paper has a real robot, and is none. The settings are `TRANSFERS` of `paper/panda_bullet.py`; `panda/3dof-transfer`",
+        f"dynamics, {len(found['seeds'])} seeds, {episodes[0]} episodes each ({episodes[1]} but at `typical` and without transfer).",
+        "This stands where the paper has a real robot, and is none. The settings are `TRANSFERS` of `paper/panda_bullet.py`; `panda/3dof-transfer`",
         "is judged at `typical`: 50 ms latency, 2 mm noise, damping 0.5. At 10 Hz an episode has half the steps, and costs half as much.",
         "",
         f"| setting | {head}",
@@ -467,8 +467,8 @@ def transfer_section() -> list[str]:
         "|---|---|---|---|---|",
         *(row(f"{1000 * point['noise']:.0f} mm", point) for point in found["curves"]["noise"]),
         "",
-        f"Steps per CPU second of the same task in one run: {speed['kinematic']:,} of the kinematic arm, 256 at once, and",
-        f"{speed['bullet']:,} of Bullet's: {speed['kinematic'] / speed['bullet']:.0f} times as many.",
+        f"Steps per CPU second in episodes of the expert, in one run: {speed['kinematic']:,} of the kinematic arm, 256 at once, and",
+        f"{speed['bullet']:,} of Bullet's, with 12 substeps of dynamics each: {speed['kinematic'] / speed['bullet']:.0f} times as many.",
         "",
     ]
 
