@@ -1,6 +1,7 @@
 """Details that whole runs do not show: each of these could be wrong, and everything else would still learn."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from imitable.learners import Cloning
 from imitable.networks import Adam, Mlp, Policy
 from imitable.replay import replay
 from imitable.rollouts import Episodes
-from imitable.scores import Feasibility
+from imitable.scores import Feasibility, Tolerance
+from imitable.scores.feasibility import measure_tolerance
 from imitable.tracking import Tracked, Windows
 from imitable.trpo import TrainingBatch, Trpo, policy_step
 
@@ -135,3 +137,9 @@ def test_what_can_be_followed_in_fragments_only_is_not_feasible() -> None:
     lost = np.array([0.0] + [9.0] * 11 + [0.0] * 3 + [9.0] * 9)  # one window of twelve, and three of twelve
     weights = Feasibility().weights_of(Tracked(windows(lost, np.repeat([0, 1], 12)), own, own, 5, 0.0, 1.0))
     assert weights.tolist() == [0.0, 0.25]
+
+
+def test_the_tolerance_reaches_from_the_nearest_own_replay_to_the_farthest_perturbed_one() -> None:
+    plain = SimpleNamespace(diverged=np.array([False, False]), distances=lambda columns: np.array([2.0, 1.0]))
+    perturbed = SimpleNamespace(diverged=np.array([False, True, False]), distances=lambda columns: np.array([3.0, np.inf, 5.0]))
+    assert measure_tolerance(plain, perturbed, delta_s=0.1) == Tolerance(1.0, 5.0)  # type: ignore[arg-type]
