@@ -41,6 +41,26 @@ class Cart:
         return np.zeros(len(states), dtype=bool)
 
 
+@dataclass(frozen=True)
+class Edge(Cart):
+    """Its simulation breaks down, whatever it does, beyond a limit."""
+
+    edge: float = 1.0  # m
+
+    def step(self, states: Array, actions: Array) -> Array:
+        moved = super().step(states, actions)
+        moved[states[:, 0] > self.edge] = np.nan
+        return moved
+
+
+@dataclass(frozen=True)
+class Clipped(Cart):
+    """Cannot be restored where its velocity is too great to be shown."""
+
+    def restorable(self, observations: Array) -> Booleans:
+        return np.abs(observations[:, 2]) < 0.4
+
+
 CART = Cart()
 STRONG = Cart(strength=2.0)
 

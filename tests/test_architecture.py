@@ -26,6 +26,7 @@ STAGES = [
     ("inverse_dynamics",),
     ("replay",),
     ("noise",),
+    ("windows",),
     ("tracking",),
     ("scores",),
     ("assessment",),

@@ -16,8 +16,9 @@ from imitable.replay import replay
 from imitable.rollouts import Episodes
 from imitable.scores import Feasibility, Tolerance
 from imitable.scores.feasibility import measure_tolerance
-from imitable.tracking import Tracked, Windows
+from imitable.tracking import Tracked
 from imitable.trpo import TrainingBatch, Trpo, policy_step
+from imitable.windows import Windows
 
 # The line search of TRPO
 

@@ -136,6 +136,25 @@ def test_a_right_guess_costs_one_step() -> None:
     np.testing.assert_allclose(found.actions, actions, atol=1e-12)
 
 
+def test_a_guess_farther_off_than_the_middle_of_the_range_costs_one_step_and_no_more() -> None:
+    states, wanted, actions = transitions(Bumpy())
+    plain = Solved().solve(Bumpy(), states, wanted, scale=SCALE)
+    farther = np.where(np.abs(actions) < 0.4 * Bumpy().action_high, Bumpy().action_high, actions)
+    found = Solved().solve(Bumpy(), states, wanted, scale=SCALE, guess=farther)
+    started_alike = (farther == Bumpy().action_high).all(axis=1)
+    assert started_alike.any()
+    assert (found.steps[started_alike] == plain.steps[started_alike] + 1).all()
+    np.testing.assert_array_equal(found.actions[started_alike], plain.actions[started_alike])
+
+
+def test_another_seed_is_a_second_opinion() -> None:
+    states, wanted, _ = transitions(Bumpy(), 60, stronger=1.5)
+    one, other, same = (Solved(seed=seed).solve(Bumpy(), states, wanted, scale=SCALE) for seed in (0, 1, 0))
+    np.testing.assert_array_equal(one.steps, same.steps)
+    assert (one.steps != other.steps).any()
+    assert len({solver.seed for solver in (Solved(), *Solved().patient())}) == 3
+
+
 def test_same_generator_same_answer_whatever_the_batch() -> None:
     states, wanted, _ = transitions(Bumpy(), 60, stronger=1.5)
     whole = Solved().solve(Bumpy(), states, wanted, scale=SCALE, rng=np.random.default_rng(7))

@@ -1,6 +1,6 @@
 """Following windows: who is followed, the noise of data, hidden state, and quantiles with a promise."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -8,33 +8,19 @@ import pytest
 from hypothesis import given, strategies as st
 
 import turntable
-from cart import CART, STRONG, Cart, both, pushes
+from cart import CART, STRONG, Cart, Edge, both, pushes
 from imitable.arrays import Array, Booleans
 from imitable.assessment import Assessment, Exploration, assess
 from imitable.demonstrations import Demonstrations, join
 from imitable.inverse_dynamics import Solved, step_scale
-from imitable.noise import noisy, restorable_rows
+from imitable.noise import noisy
 from imitable.paper import driving
 from imitable.paper.run import collected
 from imitable.paper.tasks import find_task
 from imitable.rollouts import Episodes
 from imitable.simulators import Simulator
-from imitable.tracking import (
-    FEWEST,
-    FOLLOWED,
-    GROUPS,
-    NOISY_FEWEST,
-    OWN_WINDOWS,
-    Tracked,
-    Windows,
-    conformal_quantile,
-    draw_windows,
-    follow_windows,
-    hides_state,
-    join_windows,
-    own_windows,
-    track,
-)
+from imitable.tracking import FEWEST, GROUPS, NOISY_FEWEST, OWN_WINDOWS, Tracked, conformal_quantile, hides_state, own_windows, track
+from imitable.windows import FOLLOWED, Windows
 
 
 def explored(robot: Simulator, *, count: int = 30, steps: int = 60, seed: int = 0) -> Episodes:
@@ -47,13 +33,6 @@ SCALE = step_scale(OWN)
 INVERSE = Solved().coarse(0.0).fit(OWN, CART, rng=np.random.default_rng(0))
 
 
-def follow(given: Demonstrations, *, starts: Any = 0, length: int = 10, robot: Simulator = CART, **more: Any) -> tuple[Windows, int]:
-    """One window of each demonstration."""
-    demos, inverse = np.arange(len(given)), replace(INVERSE, robot=robot)
-    starts = np.broadcast_to(starts, len(given)).astype(np.int64)
-    return follow_windows(given, demos, starts, length, robot=robot, inverse_dynamics=inverse, scale=SCALE, **more)
-
-
 def tracked(given: Demonstrations, *, noise: float = 0.0, seed: int = 0, **more: Any) -> Tracked:
     inverse = Solved().coarse(noise).restored(INVERSE.arrays(), CART)
     return track(given, CART, inverse, OWN, scale=SCALE, noise=noise, rng=np.random.default_rng(seed), **more)
@@ -61,144 +40,6 @@ def tracked(given: Demonstrations, *, noise: float = 0.0, seed: int = 0, **more:
 
 def same(one: Windows, other: Windows) -> bool:
     return all(np.array_equal(getattr(one, each.name), getattr(other, each.name)) for each in fields(Windows))
-
-
-# Following
-
-
-@pytest.mark.parametrize("length", [1, 5, 20])
-def test_own_windows_are_followed_and_those_of_a_stronger_body_are_not(length: int) -> None:
-    own, _ = follow(pushes(40, seed=1), length=length, starts=7)
-    other, _ = follow(pushes(40, seed=2, strengths=2.0), length=length, starts=7)
-    assert own.distances.max() < FOLLOWED
-    assert other.distances.min() > 5 * FOLLOWED
-    gentle, _ = follow(pushes(40, seed=3, strengths=2.0, gentle=0.49), length=length, starts=7)
-    assert gentle.distances.max() < FOLLOWED, "a strong body used gently can be followed"
-
-
-def test_a_window_says_what_limits_it() -> None:
-    rng = np.random.default_rng(0)
-    states, shown = rng.normal(size=(20, 4)), []
-    shown.append(states)
-    for _ in range(5):  # gently along x, at thrice the strength along y
-        states = CART.step(states, np.tile([0.3, 0.0], (20, 1)))
-        states[:, 1] += 0.01 * 3
-        states[:, 3] += 0.1 * 3
-        shown.append(states)
-    given = Demonstrations(np.stack(shown, axis=1).reshape(-1, 4), np.full(20, 5))
-    windows, _ = follow(given, length=1)
-    assert (windows.limiting_actuator == 1).all()
-    assert windows.growth == pytest.approx(np.full(20, 3.0), rel=1e-3)
-    assert set(windows.worst_column.tolist()) <= {1, 3}
-    free, _ = follow(pushes(20, seed=0, gentle=0.5))
-    assert (free.growth == 1).all()
-    assert (free.limiting_actuator == -1).all()
-
-
-def test_distances_are_the_mean_of_what_is_left_in_units_of_own_steps() -> None:
-    """Standing still before a goal out of reach, whose column no action moves."""
-    width, count = 0.7, 3
-    still = Demonstrations(np.zeros((count * 5, 4)) + np.repeat(np.arange(count), 5)[:, None] * [1.0, 0, 0, 0], np.full(count, 4))
-    moved = still.observations.copy()
-    moved[still.transition_rows + 1, 3] += width * SCALE[3]
-    frozen = replace(CART, strength=1e-12)
-    windows, _ = follow(Demonstrations(moved, still.lengths), length=4, robot=frozen)
-    assert windows.distances[0] == pytest.approx(width / 2, rel=0.15), "root mean square over four columns of which one is off"
-    assert (windows.worst_column == 3).all()
-    assert windows.distances == pytest.approx(np.full(count, windows.distances[0]))
-
-
-def test_what_is_hopeless_is_given_up_early_and_counts_as_not_followed() -> None:
-    given = both(own=10, other=10)
-    short, few = follow(given, hopeless=0.3)
-    long, many = follow(given, hopeless=np.inf)
-    assert few < 0.7 * many
-    assert np.array_equal(short.distances[:10], long.distances[:10])
-    assert (short.distances[10:] > 0.3 / 10).all()
-    assert np.array_equal(short.distances > FOLLOWED, long.distances > FOLLOWED)
-
-
-def test_demonstrations_shorter_than_a_window_are_followed_to_their_end() -> None:
-    windows, _ = follow(join([pushes(3, seed=0, steps=2), pushes(3, seed=0, steps=2, strengths=3.0)]), length=10)
-    assert windows.distances[:3].max() < FOLLOWED
-    assert windows.distances[3:].min() > FOLLOWED
-
-
-@dataclass(frozen=True)
-class Edge(Cart):
-    """Its simulation breaks down, whatever it does, beyond a limit."""
-
-    edge: float = 1.0  # m
-
-    def step(self, states: Array, actions: Array) -> Array:
-        moved = super().step(states, actions)
-        moved[states[:, 0] > self.edge] = np.nan
-        return moved
-
-
-@pytest.mark.parametrize("start", [0, 3, 4], ids=["in the middle of a window", "later", "at its last step"])
-def test_a_simulation_that_breaks_down_is_infinitely_far(start: int) -> None:
-    places = 1.0 + 0.02 * (np.arange(6) - 3.5)  # beyond the limit before the last step
-    running = np.stack([places, np.zeros(6), np.full(6, 0.2), np.zeros(6)], axis=1)
-    given = join([Demonstrations(running, [5]), pushes(1, seed=0, steps=5)])
-    windows, _ = follow(given, starts=[start, 0], length=5 - start, robot=Edge())
-    assert windows.distances[0] == np.inf
-    assert windows.distances[1] < FOLLOWED
-
-
-def test_joined_windows_are_all_of_them_in_order() -> None:
-    one, other = follow(pushes(3, seed=0))[0], follow(pushes(2, seed=1))[0]
-    joined = join_windows([one, other])
-    assert len(joined) == 5
-    for each in fields(Windows):
-        assert np.array_equal(getattr(joined, each.name), np.concatenate([getattr(one, each.name), getattr(other, each.name)]))
-
-
-# Where windows begin
-
-
-@dataclass(frozen=True)
-class Clipped(Cart):
-    """Cannot be restored where its velocity is too great to be shown."""
-
-    def restorable(self, observations: Array) -> Booleans:
-        return np.abs(observations[:, 2]) < 0.4
-
-
-@pytest.mark.parametrize("length", [1, 7, 30])
-def test_windows_stay_inside_their_demonstrations_and_begin_anywhere(length: int) -> None:
-    ragged = join([pushes(1, seed=steps, steps=steps) for steps in (1, 5, 8, 30, 31, 60)])
-    demos = np.tile(np.arange(6), 400)
-    starts = draw_windows(ragged, demos, length, restorable=restorable_rows(ragged, CART), rng=np.random.default_rng(0))
-    for demo, steps in enumerate(ragged.lengths):
-        mine = starts[demos == demo]
-        assert mine.min() == 0
-        assert mine.max() == max(steps - length, 0), "all starts are drawn, and none that leads beyond the end"
-
-
-def test_windows_avoid_observations_that_do_not_determine_the_state() -> None:
-    given, robot = pushes(20, seed=0, gentle=0.6), Clipped()
-    bad = ~robot.restorable(given.observations)
-    assert 0.2 < bad.mean() < 0.6
-    demos = np.tile(np.arange(20), 20)
-    good_share = np.array([(~bad[start : start + 51]).mean() for start in given.starts])
-    hits = {
-        name: bad[
-            given.starts[demos] + draw_windows(given, demos, 10, restorable=restorable_rows(given, each), rng=np.random.default_rng(0))
-        ]
-        for name, each in (("with", robot), ("without", CART))
-    }
-    often = good_share[demos] > 0.4
-    assert often.mean() > 0.5
-    assert not hits["with"][often].any()
-    assert hits["without"][often].mean() > 0.1
-
-
-def test_where_nothing_can_be_restored_windows_still_begin_somewhere() -> None:
-    slow = pushes(3, seed=0)
-    fast = Demonstrations(slow.observations + np.array([0.0, 0.0, 10.0, 0.0]), slow.lengths)
-    starts = draw_windows(fast, np.arange(3), 10, restorable=restorable_rows(fast, Clipped()), rng=np.random.default_rng(0))
-    assert ((starts >= 0) & (starts <= 50)).all()
 
 
 # The robot's own trajectories

@@ -25,16 +25,10 @@ from imitable.replay import Replay, replay
 from imitable.rollouts import Episodes, explore
 from imitable.scores import Feasibility, RectifiedOptimality, Score, product
 from imitable.simulators import Simulator
-from imitable.tracking import (
-    Tracked,
-    Windows,
-    hides_state,
-    own_windows,
-    replay_windows,
-    track,
-)
+from imitable.tracking import Tracked, hides_state, own_windows, replay_windows, track
+from imitable.windows import Windows
 
-ASSESS_VERSION = 4
+ASSESS_VERSION = 5
 """Raised when the numbers of exploration, inverse dynamics or replay change: what was kept before then no longer counts."""
 
 Keep = Callable[[str, Mapping[str, object], Callable[[], Arrays]], Arrays]
@@ -173,6 +167,12 @@ class Assessment:
         """Whether the robot's steps depend on more than its observations show."""
         return bool(self._fitted["hides state"])
 
+    @property
+    def patient_inverses(self) -> tuple[InverseDynamics, ...]:
+        """Those asked once more about what is not reached; none if there is noise, or if the inverse dynamics knows no patience."""
+        models = self.model.patient() if hasattr(self.model, "patient") and not self._noise else ()
+        return tuple(each.restored(self.inverse_dynamics.arrays(), self.robot) for each in models)
+
     @cached_property
     def tracked(self) -> Tracked:
         """Windows of the demonstrations, and of the robot's own trajectories, as the robot follows them."""
@@ -271,8 +271,17 @@ class Assessment:
         coarse = self.model.coarse(noise) if hasattr(self.model, "coarse") else self.model
         inverse = coarse.restored(self.inverse_dynamics.arrays(), self.robot)
         settings = {"scale": scale, "noise": noise, "rng": rng, "progress": part_of(self.progress, 0.4, 1.0)}
-        follow = replay_windows if self.hides_state else track
-        tracked = follow(self.demonstrations, self.robot, inverse, self.own[0], **settings)  # type: ignore[arg-type]
+        if self.hides_state:
+            tracked = replay_windows(self.demonstrations, self.robot, inverse, self.own[0], **settings)  # type: ignore[arg-type]
+        else:
+            tracked = track(
+                self.demonstrations,
+                self.robot,
+                inverse,
+                self.own[0],
+                confirm=self.patient_inverses,
+                **settings,  # type: ignore[arg-type]
+            )
         kinds = {"shown": tracked.shown, "own": tracked.own, "retraced": tracked.retraced}
         arrays = {f"{kind} {each.name}": getattr(windows, each.name) for kind, windows in kinds.items() for each in fields(Windows)}
         facts = {"length": tracked.length, "noise": tracked.noise, "cost": tracked.steps_per_transition}

@@ -11,17 +11,8 @@ from imitable.inverse_dynamics import floored_scale
 from imitable.noise import noisy, restorable_rows
 from imitable.rollouts import random_actions
 from imitable.scores import Feasibility
-from imitable.tracking import (
-    FEWEST,
-    FOLLOWED,
-    HOPELESS,
-    NOISY_FEWEST,
-    Tracked,
-    draw_windows,
-    follow_windows,
-    own_windows,
-    replay_windows,
-)
+from imitable.tracking import FEWEST, NOISY_FEWEST, Tracked, own_windows, replay_windows
+from imitable.windows import FOLLOWED, HOPELESS, draw_windows, follow_windows
 
 TRAJECTORIES, STEPS = 16, 40
 STRENGTH = 0.8
@@ -125,5 +116,6 @@ def _tracked(assessment: Assessment, given: Demonstrations, rng: Generator) -> T
         scale=scale,
         hopeless=HOPELESS + 3 * noise,
         lost_beyond=np.inf if noise else FOLLOWED,
+        confirm=assessment.patient_inverses,
     )
     return replace(tracked, shown=shown)

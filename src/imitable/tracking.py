@@ -1,4 +1,4 @@
-"""How well the robot follows short windows of demonstrations, and of its own trajectories: what it is put back on, and for how long.
+"""How well the robot follows windows of demonstrations, and of its own trajectories: how many, and how long they are.
 
 Over a window of one step a body of other dynamics can often follow by chance, and noise hides the rest; over a whole demonstration an
 underactuated robot loses even its own gait. A window is as long as the robot can follow its own trajectories, and as the budget of
@@ -6,25 +6,20 @@ simulated steps allows.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from imitable.arrays import Array, Booleans, Generator, Integers, Progress, no_progress
 from imitable.demonstrations import Demonstrations
-from imitable.inverse_dynamics import NOT_SETTLED, InverseDynamics
+from imitable.inverse_dynamics import InverseDynamics
 from imitable.noise import noisy, restorable_rows
 from imitable.replay import replay
 from imitable.rollouts import Episodes, random_actions
 from imitable.simulators import Simulator, advance
+from imitable.windows import FOLLOWED, HOPELESS, Windows, disagreeing, draw_windows, follow_windows, join_windows, select_windows
 
-FOLLOWED = 0.05
-"""A mean distance up to which a window counts as followed, in units of the robot's own one-step changes."""
-HOPELESS = 1.0
-"""A distance, beyond the noise, after which following a window is given up: it is far from any that counts as followed."""
-
-
-LENGTHS, NOISY_LENGTHS = (1, 2, 5, 10), (1, 2, 5, 10, 20)
+LENGTHS = (1, 2, 5, 10, 20)
 """Steps of a window, the longest that is possible being chosen."""
 FOLLOWABLE = 0.9
 """Share of the robot's own windows that it must follow for a length to be possible."""
@@ -33,96 +28,8 @@ FEWEST, NOISY_FEWEST = 3, 8
 OWN_WINDOWS = 64
 GROUPS, NOISY_GROUPS = 32, 64
 """Demonstrations whose windows the robot retraces, for the tolerance."""
-TRIES = 20
-"""Starts drawn for a window, to find one at an observation that determines the state."""
-STEPS_PER_DEMONSTRATION = 700
-"""Simulated steps that following the first windows of a demonstration may take."""
-
-
-@dataclass(frozen=True, eq=False)
-class Windows:
-    """Windows that the robot tried to follow."""
-
-    demo: Integers
-    """(window,) the demonstration each is from."""
-    start: Integers
-    """(window,) the step at which it begins."""
-    distances: Array
-    """(window,) mean over its steps of the root mean square distance, in units of the robot's own one-step changes."""
-    worst_column: Integers
-    """(window,) the observation column that was missed most."""
-    limiting_actuator: Integers
-    """(window,) the actuator that was at a limit most often until it was lost; -1: none was."""
-    growth: Array
-    """(window,) by what factor the action limits would have to grow, at the step where it was lost, else at its worst one."""
-    settled: Booleans
-    """(window,) False where it was lost, though not by far, at a step whose action was not settled: that says little about the robot."""
-
-    def __len__(self) -> int:
-        return len(self.demo)
-
-
-def join_windows(parts: Sequence[Windows]) -> Windows:
-    return Windows(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(Windows)))
-
-
-def draw_windows(demonstrations: Demonstrations, demos: Integers, length: int, *, restorable: Booleans, rng: Generator) -> Integers:
-    """(N,) a random start of a window of this length in each of these demonstrations, if possible at a restorable (row,) observation;
-    0 in shorter ones."""
-    room = np.maximum(demonstrations.lengths[demos] - length, 0) + 1
-    drawn = (rng.random((TRIES, len(demos))) * room).astype(np.int64)
-    good = restorable[demonstrations.starts[demos] + drawn]
-    return np.asarray(drawn[good.argmax(axis=0), np.arange(len(demos))])
-
-
-def follow_windows(
-    demonstrations: Demonstrations,
-    demos: Integers,
-    starts: Integers,
-    length: int,
-    *,
-    robot: Simulator,
-    inverse_dynamics: InverseDynamics,
-    scale: Array,
-    hopeless: float = HOPELESS,
-    lost_beyond: float = FOLLOWED,
-    progress: Progress = no_progress,
-) -> tuple[Windows, int]:
-    """Restore the robot to the beginning of each window and let it follow; and the simulated steps that this took."""
-    rows = demonstrations.starts[demos] + starts
-    lengths = np.minimum(demonstrations.lengths[demos], length)
-    count, width = len(demos), demonstrations.width
-    states = robot.restore(demonstrations.observations[rows])
-    guess, steps = np.zeros((count, len(robot.action_low))) + (robot.action_low + robot.action_high) / 2, 0
-    total, by_column, worst = np.zeros(count), np.zeros((count, width)), np.zeros(count)
-    limits, growth = np.zeros((count, len(robot.action_low))), np.ones(count)
-    chasing, settled = np.ones((2, count), dtype=bool)
-    for time in range(int(lengths.max(initial=0))):
-        chasing &= time < lengths
-        active = np.flatnonzero(chasing)
-        if not len(active):
-            break
-        wanted = demonstrations.observations[rows[active] + time + 1]
-        found = inverse_dynamics(states[active], wanted, guess=guess[active])
-        states[active], broken = advance(robot, states[active], found.actions)
-        guess[active], steps = found.actions, steps + int(found.steps.sum()) + len(active)
-        gaps = np.square((robot.observe(states[active]) - wanted) / scale)
-        gaps[broken] = np.inf
-        distances = np.sqrt(gaps.mean(axis=1))
-        total[active] += distances
-        by_column[active] += np.where(np.isfinite(gaps), gaps, 1e12)
-        on_track = worst[active] <= lost_beyond  # until now; later on, what it lacks is to get back
-        limits[active] += found.at_limit * np.where(on_track, distances.clip(max=1e6), 0.0)[:, None]
-        growth[active] = np.where(on_track & (distances > worst[active]), found.growth, growth[active])
-        lost_now = on_track & (distances > lost_beyond)
-        settled[active] &= ~(lost_now & (found.verdict == NOT_SETTLED) & (distances < HOPELESS / 2))
-        worst[active] = np.maximum(worst[active], distances)
-        lost = active[distances > hopeless]
-        total[lost] += distances[distances > hopeless].clip(max=1e300) * (lengths[lost] - time - 1)  # it would stay at least as far behind
-        chasing[lost] = False
-        progress((time + 1) / lengths.max())
-    limiting = np.where(limits.any(axis=1), limits.argmax(axis=1), -1)
-    return Windows(demos, starts, total / lengths, by_column.argmax(axis=1), limiting, growth, settled), steps
+STEPS, STEPS_PER_DEMONSTRATION = 700_000, (700, 5_000)
+"""Simulated steps that following the first windows may take, of all demonstrations and of each: at least, and at most."""
 
 
 def own_windows(
@@ -192,29 +99,41 @@ def track(
     scale: Array,
     noise: float,
     rng: Generator,
+    confirm: Sequence[InverseDynamics] = (),
     progress: Progress = no_progress,
 ) -> Tracked:
     """Follow a few windows of every demonstration, and more where they disagree, beside windows of the robot's own."""
     choosing, drawing, perturbing = rng.spawn(3)
-    settings = {
-        "robot": robot,
-        "inverse_dynamics": inverse_dynamics,
-        "scale": scale,
-        "hopeless": HOPELESS + 3 * noise,
-        "lost_beyond": np.inf if noise else FOLLOWED,
-    }
+    hopeless, doubted = HOPELESS + 3 * noise, np.inf
 
-    def follow(given: Demonstrations, demos: Integers, length: int, restorable: Booleans, **more: Progress) -> tuple[Windows, int]:
-        starts = draw_windows(given, demos, length, restorable=restorable, rng=drawing)
-        return follow_windows(given, demos, starts, length, **settings, **more)  # type: ignore[arg-type]
+    def follow(
+        given: Demonstrations, demos: Integers, length: int, restorable: Booleans, *, starts: Integers | None = None, **more: Progress
+    ) -> tuple[Windows, int]:
+        if starts is None:
+            starts = draw_windows(given, demos, length, restorable=restorable, rng=drawing)
+        return follow_windows(
+            given,
+            demos,
+            starts,
+            length,
+            robot=robot,
+            inverse_dynamics=inverse_dynamics,
+            scale=scale,
+            confirm=confirm,
+            doubted=doubted,
+            hopeless=hopeless,
+            lost_beyond=np.inf if noise else FOLLOWED,
+            **more,
+        )
 
     observed = noisy(own.trajectories, noise, scale, perturbing)
     restorable_own, restorable = (restorable_rows(each, robot) for each in (observed, demonstrations))
-    lengths, fewest = (NOISY_LENGTHS, NOISY_FEWEST) if noise else (LENGTHS, FEWEST)
+    fewest = NOISY_FEWEST if noise else FEWEST
+    budget = (1 + 3 * bool(noise)) * np.clip(STEPS / len(demonstrations), *STEPS_PER_DEMONSTRATION)
     length, cost, ours = 0, 0.0, None
-    for longer in lengths:
+    for longer in LENGTHS:
         too_long = longer > min(demonstrations.lengths.max(), observed.lengths.max())
-        if ours is not None and (too_long or fewest * longer * cost > (1 + 3 * bool(noise)) * STEPS_PER_DEMONSTRATION):
+        if ours is not None and (too_long or fewest * longer * cost > budget):
             break
         windows, steps = follow(observed, np.arange(OWN_WINDOWS) % len(observed), longer, restorable_own)
         if ours is not None and np.quantile(windows.distances[windows.settled], FOLLOWABLE) > 0.5 * HOPELESS + 2 * noise:
@@ -239,14 +158,20 @@ def track(
     ours, retraced = (replace(each, demo=np.arange(len(each)) // fewest) for each in (join_windows([ours, mine[0]]), mine[1]))
     progress(0.3)
 
+    near = max(FOLLOWED, *(conformal_quantile(each.distances[each.settled], 0.05) for each in (ours, retraced)))
+    if confirm:  # one step beyond that is enough, and at first a step that is far beyond is not doubted
+        hopeless, doubted = min(2 * near, HOPELESS), HOPELESS
     everyone = np.arange(len(demonstrations))
     shown, _ = follow(
         demonstrations, np.tile(everyone, fewest), length, restorable, progress=lambda fraction: progress(0.3 + 0.5 * fraction)
     )
-    near = max(conformal_quantile(each.distances[each.settled], 0.05) for each in (ours, retraced))
-    followed = np.bincount(shown.demo, shown.distances <= max(near, FOLLOWED), len(demonstrations))
-    unclear = np.flatnonzero((followed > 0) & (followed < fewest) & (demonstrations.lengths > length))
-    if len(unclear) and not noise:
+    if not noise:
+        doubted = np.inf
+        lost = np.flatnonzero((shown.distances > near) & disagreeing(shown, near)[shown.demo])
+        again, _ = follow(demonstrations, shown.demo[lost], length, restorable, starts=shown.start[lost])
+        kept = np.setdiff1d(np.arange(len(shown)), lost)
+        shown = join_windows([select_windows(shown, kept), again])
+        unclear = np.flatnonzero(disagreeing(shown, near) & (demonstrations.lengths > length))
         more, _ = follow(demonstrations, np.tile(unclear, fewest), length, restorable)
         shown = join_windows([shown, more])
     progress(1.0)

@@ -10,7 +10,7 @@ from imitable.demonstrations import Demonstrations
 from imitable.inverse_dynamics.solved import Solved, SolvedInverseDynamics
 from imitable.rollouts import Episodes
 from imitable.simulators.mujoco import MujocoRobot
-from imitable.tracking import FOLLOWED
+from imitable.windows import FOLLOWED
 
 Conversion = Callable[[Demonstrations], Demonstrations]
 Names = Sequence[str]

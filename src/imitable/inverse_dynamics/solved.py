@@ -38,6 +38,7 @@ class Solved:
     joint_move_probability: float = 0.1  # share of the other actuators that move along in these
     slow: float = 0.7  # a step that leaves more than this share of the miss is slow
     slow_steps: int = 1  # so many in a row are put up with
+    seed: int = 0  # of the moves drawn, if no generator is given; another one gives a second opinion
     batch: int = 2048  # transitions under way at once, and simulations in one call
 
     def __post_init__(self) -> None:
@@ -69,6 +70,10 @@ class Solved:
             return replace(self, tolerance=max(0.02, noise / 2), refinements=0, searches=3)
         return replace(self, tolerance=0.02, refinements=0, searches=24, patience=2.0, candidates=24)
 
+    def patient(self) -> tuple["Solved", ...]:
+        """As precise as `coarse` for a clean window, as patient as for an action to clone, and each with other moves."""
+        return tuple(replace(self, tolerance=0.02, refinements=0, seed=self.seed + each) for each in (1, 2))
+
     def tolerating(self, noise: float) -> "Solved":
         """With noise, which nothing gets below, taken for reached."""
         return self if not noise else replace(self, tolerance=max(self.tolerance, 1.5 * noise), refinements=0)
@@ -85,8 +90,8 @@ class Solved:
     ) -> Recovered:
         """Actions that lead from full states (N, state) nearest to next observations (N, observation).
 
-        `scale` (observation,) is the standard deviation of the robot's own one-step changes; `guess` (N, action) a first guess, by
-        default the middle of the range, from which the descent starts. All transitions search with the same
+        `scale` (observation,) is the standard deviation of the robot's own one-step changes; `guess` (N, action) a first guess;
+        the descent starts there or in the middle of the range, whichever is nearer. All transitions search with the same
         draws of `rng` (by default always the same), so that the answer to one does not depend on the others.
         """
         count, actuators = len(states), len(robot.action_low)
@@ -96,7 +101,7 @@ class Solved:
             if values.ndim != 2 or len(values) != count or not np.isfinite(values).all():
                 raise ImitableError(f"{name} has shape {values.shape}; {count} transitions need that many rows of finite numbers")
         units = _checked(scale, next_observations.shape[1]) * np.sqrt(next_observations.shape[1])
-        draws = self._draws(actuators, np.random.default_rng(0) if rng is None else rng)
+        draws = self._draws(actuators, np.random.default_rng(self.seed) if rng is None else rng)
         parts = []
         for first in range(0, max(count, 1), self.batch):
             rows = slice(first, first + self.batch)
@@ -168,6 +173,10 @@ class _Search:
         self.current = start.copy()  # where the descent is
         self.residual = self.evaluate(np.arange(count), start)
         self.miss = _norm(self.residual)
+        # A guess at its limits can be far off and hard to leave: the middle of the range may be nearer.
+        doubtful = np.flatnonzero(start.any(axis=1) & (self.miss > solver.exact))
+        middle = np.zeros((len(doubtful), actuators))
+        self.accept(doubtful, middle, self.evaluate(doubtful, middle))
         self.best = (self.current.copy(), self.residual.copy(), self.miss.copy())  # where the best descent has ended
         self.jacobian = np.zeros((count, len(problem.units), actuators))
         self.damping = np.zeros(count)

@@ -11,7 +11,8 @@ from imitable.arrays import Array, Integers
 from imitable.errors import ImitableError, check_fields
 from imitable.replay import Replay
 from imitable.scores.base import column_tuple
-from imitable.tracking import FOLLOWED, Tracked, Windows, conformal_quantile
+from imitable.tracking import Tracked, conformal_quantile
+from imitable.windows import FOLLOWED, Windows
 
 if TYPE_CHECKING:
     from imitable.assessment import Assessment
@@ -95,8 +96,9 @@ class Feasibility:
         if not np.isfinite(quantile := max(quantiles)):
             few = f"{min(map(len, own))} windows of the robot's own are too few"
             raise ImitableError(f"{few} for a false reject rate of {self.false_reject_rate:g}; raise it")
-        d_min = max(FOLLOWED, quantile)
-        return Tolerance(d_min, d_min + max(FOLLOWED, quantile - float(np.median(own[int(np.argmax(quantiles))]))))
+        d_min, usual = max(FOLLOWED, quantile), float(np.median(own[int(np.argmax(quantiles))]))
+        # Noise is always there and adds up in squares with what a body lacks: d_max is twice as far beyond the usual as d_min.
+        return Tolerance(d_min, float(np.sqrt(4 * d_min**2 - 3 * usual**2)))
 
     def why_zero(self, assessment: Assessment) -> str:
         """Why no demonstration has any feasibility."""

@@ -101,6 +101,8 @@ class Physics:
     def _run(self, states: Array, controls: Array, *, forward: bool) -> Array:
         count = len(states)
         moved = states.copy()
+        if not count:
+            return moved
         with _SCRATCH:
             batch, bound = _simulations(
                 self.model,
