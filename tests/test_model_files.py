@@ -36,6 +36,24 @@ def test_a_floating_robot_starts_at_home_and_has_a_floor(tmp_path: Path) -> None
     assert check_robot(quadruped) == []
 
 
+def test_a_file_that_is_not_there_is_named_with_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(ImitableError, match=r"there is no file '.*arn\.xml'; that folder has no \.xml or \.urdf file"):
+        model_robot(tmp_path / "arn.xml")
+    for name in ("arm.xml", "arm.csv", "hand.urdf", "quadruped.xml"):
+        written(tmp_path, name, "")
+    with pytest.raises(ImitableError, match=r"there is no file '.*arn\.xml'; did you mean arm\.xml\?$"):
+        model_robot(tmp_path / "arn.xml")
+    with pytest.raises(ImitableError, match=r"that folder has arm\.xml, hand\.urdf, quadruped\.xml$"):
+        model_robot(tmp_path / "go1.xml")
+    with pytest.raises(ImitableError, match=r"there is no file '.*arm\.xml', nor a folder '.*models'"):
+        model_robot(tmp_path / "models" / "arm.xml")
+
+
+def test_a_file_that_an_installed_package_lacks_is_named_with_the_nearest() -> None:
+    with pytest.raises(ImitableError, match=r"there is no file '.*hoper\.xml'; did you mean hopper\.xml"):
+        robot("gymnasium/envs/mujoco/assets/hoper.xml")
+
+
 def test_without_keyframes_a_robot_starts_on_the_floor_not_in_it(tmp_path: Path) -> None:
     text = QUADRUPED[: QUADRUPED.index("<keyframe>")] + "</mujoco>"
     high = model_robot(written(tmp_path, "high.xml", text))

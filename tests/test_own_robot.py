@@ -157,7 +157,7 @@ def test_a_simulator_of_ones_own_is_checked_like_any_other() -> None:
     [
         ("CartPole-v1", "environment 'CartPole-v1' is no MuJoCo environment"),
         ("Hoper-v5", "unknown robot 'Hoper-v5'; did you mean Hopper-v5"),
-        ("absent.xml", "absent.xml"),
+        ("absent.xml", "there is no file 'absent.xml'; "),
         ("nowhere:ROBOT", "there is no module 'nowhere'"),
     ],
 )

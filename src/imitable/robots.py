@@ -76,5 +76,6 @@ def _file(name: str) -> Path:
     if path.exists() or path.is_absolute() or len(path.parts) < 2 or not path.parts[0].isidentifier():
         return path
     package = find_spec(path.parts[0])
-    folders = (package and package.submodule_search_locations) or ()
-    return next((place for folder in folders if (place := Path(folder, *path.parts[1:])).exists()), path)
+    places = [path, *(Path(folder, *path.parts[1:]) for folder in (package and package.submodule_search_locations) or ())]
+    there = [place for place in places if place.exists()] or [place for place in places if place.parent.is_dir()]  # its neighbours are told
+    return next(iter(there), path)

@@ -1,5 +1,6 @@
 """MuJoCo models out of MJCF and URDF files, completed to what a robot needs: motors, a base that floats, a floor."""
 
+import difflib
 from pathlib import Path
 
 import mujoco
@@ -7,6 +8,10 @@ import numpy as np
 
 from imitable.errors import ImitableError
 
+MODELS = (".xml", ".urdf")
+"""Suffixes of robots' files."""
+NAMED = 5
+"""Files that are named in place of one that is not there."""
 MESHES = (".stl", ".obj", ".msh")
 """Suffixes of the meshes that MuJoCo reads."""
 
@@ -17,6 +22,8 @@ def read_model(path: Path, *, floor: bool | None, floating_base: bool) -> tuple[
     `floor` None: a plane at z = 0 where a body floats and there is nothing to stand on. A URDF file has no actuators: every joint gets
     a motor within its effort limit.
     """
+    if not path.is_file():
+        raise missing_file(path)
     try:
         spec = mujoco.MjSpec.from_file(str(path))
         notes = _drop_missing_meshes(spec, path) if path.suffix == ".urdf" else ()
@@ -36,6 +43,18 @@ def read_model(path: Path, *, floor: bool | None, floating_base: bool) -> tuple[
             raise
         raise ImitableError(f"cannot read the MuJoCo model {str(path)!r}: {error}") from error
     return _lifted(model, spec), notes
+
+
+def missing_file(path: Path) -> ImitableError:
+    """The error for a file that is not there, with the nearest names in its folder."""
+    if not path.parent.is_dir():
+        return ImitableError(f"there is no file {str(path)!r}, nor a folder {str(path.parent)!r}")
+    there = sorted(each.name for each in path.parent.iterdir() if each.suffix in MODELS and each.is_file())
+    stems = difflib.get_close_matches(path.stem, {Path(name).stem for name in there}, n=3)
+    if near := sorted((name for name in there if Path(name).stem in stems), key=lambda name: stems.index(Path(name).stem)):
+        return ImitableError(f"there is no file {str(path)!r}; did you mean {' or '.join(near)}?")
+    some = f"{', '.join(there[:NAMED])}{f' and {len(there) - NAMED} more' if len(there) > NAMED else ''}"
+    return ImitableError(f"there is no file {str(path)!r}; that folder has {some if there else 'no .xml or .urdf file'}")
 
 
 def home_position(model: mujoco.MjModel) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
