@@ -1,5 +1,6 @@
 """Robots by name."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,6 +57,18 @@ def test_a_module_or_an_object_that_is_not_there_is_named(working_directory: Pat
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:
     with pytest.raises(ImitableError, match="driving/slow"):
         robot("driving/slwo")
+
+
+@pytest.mark.parametrize("name", ["zzzzqq", "my arm", "a/b/c", "CartPoel-v1", "Hoper-v5", "hopper", "arm.xlm"])
+def test_an_unknown_robot_is_told_a_few_names_and_the_forms_it_may_have(name: str) -> None:
+    with pytest.raises(ImitableError, match=f"^unknown robot '{name}'") as told:
+        robot(name)
+    said = str(told.value)
+    for form in ("Gymnasium", ".xml or .urdf file", "module:object", "`imitable tasks`"):
+        assert form in said
+    assert len(re.findall(r"-v\d", said.split("A robot is")[0].removeprefix(f"unknown robot '{name}'"))) <= 3, "not all there are"
+    assert "CartPole-v1" not in said, "which is no MuJoCo environment"
+    assert ("did you mean Hopper-v5" in said) == name.lower().startswith("ho")
 
 
 def test_a_state_map_is_found_by_its_name_and_proven(write_module: Write) -> None:

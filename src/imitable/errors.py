@@ -8,12 +8,15 @@ class ImitableError(ValueError):
     """Names the offender, its value and the way out."""
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str], *, place: str = "") -> ImitableError:
-    """The error for a name that is not in a registry, with the nearest ones that are."""
+def unknown_name(kind: str, name: str, known: Iterable[str], *, place: str = "", forms: str = "") -> ImitableError:
+    """The error for a name that is not in a registry, with the nearest ones that are, and the forms it may have instead.
+
+    Where none is near all are listed, unless there are such forms.
+    """
     known = list(known)
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
-    return ImitableError(f"unknown {kind} {name!r}{place}; {hint}")
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5 if forms else 0.4)
+    hint = f"; did you mean {' or '.join(near)}?" if near else "." if forms else f"; known: {', '.join(known)}"
+    return ImitableError(f"unknown {kind} {name!r}{place}{hint} {forms}".rstrip())
 
 
 def layer_sizes(name: str, sizes: tuple[int, ...]) -> tuple[str, bool, str]:

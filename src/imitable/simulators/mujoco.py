@@ -23,6 +23,10 @@ CONTROL_TIMESTEP = 0.02  # s, of a plain model unless its frame skip is given
 HORIZON = 1000
 START_NOISE = 0.005  # of qpos and qvel around the start of a plain model, as in Gymnasium's Hopper
 AGREES = 1e-8
+FORMS = (
+    "A robot is the id of a Gymnasium MuJoCo environment (gymnasium.pprint_registry() lists them), an .xml or .urdf file, module:object, "
+    "or a task (`imitable tasks` lists them)"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,9 +273,9 @@ def _made(name: str, settings: dict[str, Any], also_known: Sequence[str]) -> Any
     try:
         with quiet():
             env = gymnasium.make(name, disable_env_checker=True, **settings)
-    except gymnasium.error.UnregisteredEnv as error:
-        raise unknown_name("robot", name, [*also_known, *sorted(gymnasium.registry)]) from error
     except (gymnasium.error.Error, ImportError, TypeError) as error:
+        if isinstance(error, gymnasium.error.UnregisteredEnv) or "Malformed environment ID" in str(error):
+            raise unknown_name("robot", name, [*also_known, *_newest()], forms=FORMS) from error
         raise ImitableError(f"environment {name!r} cannot be made: {error}") from error
     base: Any = env.unwrapped
     wanted = ("model", "data", "frame_skip", "set_state")
@@ -280,6 +284,18 @@ def _made(name: str, settings: dict[str, Any], also_known: Sequence[str]) -> Any
             f"environment {name!r} is no MuJoCo environment (no {', '.join(wanted)}); give its MJCF file, or write a Simulator for it"
         )
     return env
+
+
+def _newest() -> list[str]:
+    """The registered environments that may be MuJoCo's, of each the newest version."""
+    newest: dict[str, Any] = {}
+    for spec in gymnasium.registry.values():
+        entry = spec.entry_point if isinstance(spec.entry_point, str) else ""  # a function stands for what was removed
+        others = entry.startswith(("gymnasium.envs.", "imitable.")) and not entry.startswith("gymnasium.envs.mujoco")
+        kind = f"{spec.namespace}/{spec.name}"
+        if entry and not others and (spec.version or 0) >= (newest[kind].version or 0 if kind in newest else 0):
+            newest[kind] = spec
+    return sorted(spec.id for spec in newest.values())
 
 
 def _columns(name: str, probes: Probes, leave_out: Sequence[int]) -> tuple[tuple[Column, ...], Integers, tuple[str, ...]]:
