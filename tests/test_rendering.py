@@ -1,5 +1,6 @@
 """Pictures of robots: they show the robot, they change as it moves, and they need no graphics driver."""
 
+import json
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 
 import turntable
 from imitable import ImitableError, cli
+from imitable.cli.render import settings_of_run
 from imitable.networks import Mlp, Policy
 from imitable.paper import TASK_NAMES, gymnasium_id
 from imitable.paper.panda import THREE_JOINTS
@@ -21,6 +23,7 @@ from imitable.paper.panda_bullet import BulletPanda
 from imitable.robots import robot
 from imitable.simulators.rendering import DRAWN, Renderer, control_timestep, find_backend, render_episode
 from imitable.store.video import write_video
+from legged import QUADRUPED
 
 ROBOTS = ("reacher/clockwise", "swimmer/back-disabled", "ant/x-axis", "Hopper-v5")
 SIZE = {"width": 160, "height": 120}
@@ -185,6 +188,33 @@ def test_a_clip_of_a_runs_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "has 7 observations and 1 actions; the robot has 27 and 8" in capsys.readouterr().err
     assert call(monkeypatch, "ant/x-axis", "--policy", tmp_path, "-o", tmp_path / "ant.mp4") == 2
     assert "has no policy; give a run's folder" in capsys.readouterr().err
+
+
+def test_a_clip_of_a_file_is_as_long_as_the_horizon_says_or_as_the_run_it_is_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (file := tmp_path / "quadruped.xml").write_text(QUADRUPED)
+    clip = ["-o", tmp_path / "clip.gif", "--width", 64, "--height", 48, "--overwrite"]
+    assert call(monkeypatch, file, *clip, "--horizon", 12) == 0
+    assert "clip.gif: 7 frames of" in capsys.readouterr().out, "the start, and every other step of 0.02 s"
+    assert call(monkeypatch, "Hopper-v5", *clip, "--horizon", 8) == 0
+    assert "clip.gif: 3 frames of Hopper-v5" in capsys.readouterr().out
+    assert call(monkeypatch, file, *clip, "--horizon", 0) == 2
+    assert "horizon is 0; an episode has at least 1 step" in capsys.readouterr().err
+
+    body = robot(str(file))
+    columns, low, high = len(body.observation_names), body.action_low, body.action_high
+    policy = Policy.fresh(
+        Mlp((columns, 4, len(low))), center=np.zeros(columns), scale=np.ones(columns), low=low, high=high, rng=np.random.default_rng(0)
+    )
+    policy.save(tmp_path / "run" / "policy.safetensors")
+    settings = {"horizon": 6, "frame_skip": 20}
+    (tmp_path / "run" / "config.json").write_text(json.dumps({"robot": str(file), "robot_settings": settings}))
+    assert call(monkeypatch, file, "--policy", tmp_path / "run", *clip) == 0
+    assert "clip.gif: 7 frames of" in capsys.readouterr().out, "every step of 0.08 s"
+    assert call(monkeypatch, file, "--policy", tmp_path / "run", *clip, "--horizon", 3) == 0
+    assert "clip.gif: 4 frames of" in capsys.readouterr().out
+    assert settings_of_run(str(tmp_path / "run"), "another.xml") == {}
 
 
 def test_a_users_own_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write_module, capsys: pytest.CaptureFixture[str]) -> None:

