@@ -15,6 +15,7 @@ import turntable
 from imitable import cli
 from imitable.arrays import Array
 from imitable.check import check_demonstrations, check_robot
+from imitable.cli.check import verdict
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
 from imitable.formats import csv, npz
@@ -95,7 +96,22 @@ def test_findings_about_data_have_their_cures(imitable: Call, pendulums: Path, t
     assert "hinge is outside the joint's range from -1.57 to 1.57" in out
     assert "is it in degrees?" in out
     assert "hinge velocity never change in the demonstrations; were they recorded?" in out
-    assert "errors: 0, warnings: 3" in out
+    assert out.splitlines()[-1] == "passes with 3 warnings"
+
+
+@pytest.mark.parametrize(
+    ("errors", "warnings", "sentence"),
+    [
+        (0, 0, "all is well"),
+        (0, 1, "passes with 1 warning"),
+        (0, 3, "passes with 3 warnings"),
+        (1, 0, "1 error: fix this first"),
+        (2, 1, "2 errors: fix these first; there is also 1 warning"),
+        (1, 2, "1 error: fix this first; there are also 2 warnings"),
+    ],
+)
+def test_a_check_ends_in_a_sentence(errors: int, warnings: int, sentence: str) -> None:
+    assert verdict(errors, warnings) == sentence
 
 
 @dataclass(frozen=True)

@@ -50,9 +50,18 @@ def check(
     for finding in findings:
         print(finding if finding.startswith(WARNING) else f"error: {finding}")
     errors = [finding for finding in findings if not finding.startswith(WARNING)]
-    print("all is well" if not findings else f"errors: {len(errors)}, warnings: {len(findings) - len(errors)}")
+    print(verdict(len(errors), len(findings) - len(errors)))
     if errors:
         sys.exit(1)
+
+
+def verdict(errors: int, warnings: int) -> str:
+    """What a check came to, in a sentence."""
+    warned = f"{warnings} warning{'s' if warnings > 1 else ''}"
+    if not errors:
+        return f"passes with {warned}" if warnings else "all is well"
+    refused = f"{errors} error{'s: fix these' if errors > 1 else ': fix this'} first"
+    return f"{refused}; there {'are' if warnings > 1 else 'is'} also {warned}" if warnings else refused
 
 
 def in_robot_columns(demonstrations: Demonstrations, robot: Any) -> Demonstrations:
