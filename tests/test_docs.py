@@ -49,6 +49,16 @@ def commands(page: Path) -> list[tuple[str, str]]:
     return [found for content in consoles for found in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n?)*)", content, re.M)]
 
 
+def test_the_unit_of_distances_is_told_where_it_first_appears() -> None:
+    text = (ROOT / "docs" / LONG).read_text()
+    told, used = (text.index(words) for words in ("*of a step*: in each column", "of a step ("))
+    assert "## " not in text[used:told], "in another section"
+    assert "standard deviation of what one step of the robot itself, under random\nactions, changes there" in text[told:]
+    helped = run([sys.executable, "-m", "imitable", "score", "--help"], ROOT)
+    assert '"of a step"' in helped
+    assert "standard deviation" in helped
+
+
 @pytest.mark.parametrize("quick", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_the_page_for_ones_own_robot_runs(tmp_path: Path, quick: bool) -> None:
     page = ROOT / "docs" / LONG

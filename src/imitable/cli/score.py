@@ -42,7 +42,11 @@ def score(
     overwrite: Overwrite = False,
     robot_settings: RobotSettingsArgument = RobotSettings(),  # noqa: B008 (frozen)
 ) -> None:
-    """Score every demonstration: feasibility on the robot, optimality, and their product. Goes on with `imitable train`."""
+    """Score every demonstration: feasibility on the robot, optimality, and their product. Goes on with `imitable train`.
+
+    Distances are "of a step": in each column in units of the standard deviation of what one step of the robot under random actions changes
+    there, root mean square over columns.
+    """
     folder = ScoreFolder(output)
     folder.open(overwrite=overwrite)
     demonstrations = read(list(data))
