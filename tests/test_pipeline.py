@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,11 +12,13 @@ import tiny
 import turntable
 from imitable.arrays import Array, Arrays, Snapshot
 from imitable.assessment import Assessment
+from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
 from imitable.evaluation import Measurement
 from imitable.learners import Learner
-from imitable.pipeline import Result, Streams, Table, facts, imitate, score_table
+from imitable.pipeline import Result, Streams, Table, _beyond_range, causes, facts, imitate, score_table
 from imitable.scores import Score, Uniform
+from imitable.tracking import Windows
 
 DEMONSTRATIONS = turntable.mixed(own=20, other=10)
 
@@ -185,6 +189,58 @@ def test_the_scores_table_has_one_row_per_demonstration_with_every_score() -> No
     compared = np.isfinite(table["optimality"])
     assert compared.any()
     assert np.array_equal(table["weight"][compared], (table["feasibility"] * table["optimality"])[compared])
+
+
+@pytest.mark.parametrize(
+    ("beyond", "factor", "actuator", "cause"),
+    [
+        (0.0, 1.5, 0, "too strong"),
+        (0.021, 1.5, 0, "too strong"),  # both apply: the joint is outside by a hair
+        (0.049, 1.5, 0, "too strong"),
+        (0.051, 1.5, 0, "beyond range"),  # clearly
+        (0.3, 30.0, 0, "beyond range"),
+        (0.021, 1.001, 0, "beyond range"),  # an actuator that is too weak by a hair decides nothing
+        (0.021, np.nan, 0, "beyond range"),
+        (0.021, 1.5, -1, "beyond range"),
+        (0.019, 1.001, 0, "unclear"),
+        (0.0, 1.0, -1, "unclear"),
+        (0.0, np.nan, 0, "unclear"),
+        (0.0, np.inf, 0, "unsupported"),
+        (0.03, np.inf, 0, "beyond range"),
+    ],
+)
+def test_of_several_causes_a_joint_far_beyond_its_range_comes_first(beyond: float, factor: float, actuator: int, cause: str) -> None:
+    table = {
+        "verdict": np.array(["infeasible", "kept"]),
+        "limit_factor": np.full(2, factor),
+        "limiting_actuator": np.full(2, actuator),
+    }
+    assert causes(table, beyond=np.full(2, beyond)).tolist() == [cause, ""]
+
+
+def test_joints_are_looked_at_where_a_demonstration_is_lost_first_and_where_it_is_lost_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("imitable.pipeline.joint_ranges", lambda robot: [(0, -1.0, 1.0)])
+    path = np.zeros((61, 1))
+    path[5], path[30], path[55] = 1.08, -1.4, 2.0  # lost first, neither, lost most
+    windows = Windows(
+        np.zeros(2, np.int64),
+        np.array([50, 2]),
+        np.array([9.0, 1.0]),
+        np.zeros(2, np.int64),
+        np.zeros(2, np.int64),
+        np.ones(2),
+        np.ones(2) > 0,
+    )
+    own = SimpleNamespace(trajectories=SimpleNamespace(observations=np.array([[0.5], [1.02]])))
+    assessment: Any = SimpleNamespace(own=(own, own), tracked=SimpleNamespace(shown=windows, length=10), robot=None)
+
+    def beyond(path: Array, first: int) -> float:
+        return float(_beyond_range(Demonstrations(path, [60]), assessment, {"first_bad_step": np.array([first])})[0])
+
+    assert beyond(path, 2) == pytest.approx((2.0 - 1.02) / 2)
+    path[55] = 0.0
+    assert beyond(path, 2) == pytest.approx((1.08 - 1.02) / 2)
+    assert beyond(path, -1) == 0.0, "it is lost nowhere"
 
 
 def test_a_score_names_its_own_columns() -> None:

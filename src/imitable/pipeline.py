@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from imitable.arrays import Array, Booleans, Generator, Progress, Snapshot, no_progress, one_thread, part_of
+from imitable.arrays import Array, Generator, Progress, Snapshot, no_progress, one_thread, part_of
 from imitable.assessment import Assessment, Exploration, Keep, assess, make_anew
 from imitable.check import joint_ranges
 from imitable.demonstrations import Demonstrations
@@ -16,6 +16,7 @@ from imitable.inverse_dynamics import InverseDynamicsModel
 from imitable.learners import Learner
 from imitable.sampling import demonstration_weights, effective_sample_size
 from imitable.scores import Score
+from imitable.scores.feasibility import worst_window
 from imitable.simulators import Simulator
 
 Table = dict[str, np.ndarray[Any, Any]]
@@ -23,8 +24,11 @@ Table = dict[str, np.ndarray[Any, Any]]
 KEPT, INFEASIBLE, WORSE, UNRATED = VERDICTS = ("kept", "infeasible", "worse", "unrated")
 """What becomes of a demonstration: it is learned from; the robot cannot follow it; it is worse than another one from nearby; it has no
 return, where others have one."""
-OUTSIDE = 0.02
-"""Of a joint's range, beyond it and beyond what the robot itself shows."""
+OUTSIDE, FAR_OUTSIDE = 0.02, 0.05
+"""Of a joint's range, beyond it and beyond what the robot itself shows: by so much it counts where no actuator is too weak, and whatever
+the actuators say."""
+STRONGER = 1.02
+"""Times as strong, from which on an actuator is too weak: the factor is known to first order only."""
 LEAST_WEIGHT = 0.05
 """From which on a demonstration counts as kept."""
 TOO_STRONG, BEYOND_RANGE, UNSUPPORTED, UNCLEAR = "too strong", "beyond range", "unsupported", "unclear"
@@ -164,8 +168,7 @@ def score_table(demonstrations: Demonstrations, assessment: Assessment, score: S
     }
     table["verdict"] = verdicts(table)
     if {"limit_factor", "limiting_actuator"} <= table.keys():
-        beyond = (table["verdict"] == INFEASIBLE) & _beyond_range(demonstrations, assessment, table)
-        table["cause"] = np.where(beyond, BEYOND_RANGE, causes(table))
+        table["cause"] = causes(table, beyond=_beyond_range(demonstrations, assessment, table))
         table["limiting_actuator"] = np.array([*action_names(assessment.robot), ""])[table["limiting_actuator"]]  # -1: none
     return table
 
@@ -179,21 +182,32 @@ def verdicts(table: Table) -> np.ndarray[Any, Any]:
     return np.where(table["weight"] > LEAST_WEIGHT, KEPT, rejected)
 
 
-def causes(table: Table) -> np.ndarray[Any, Any]:
-    """(demo,) why those that are infeasible are; empty for the others."""
+def causes(table: Table, *, beyond: Array) -> np.ndarray[Any, Any]:
+    """(demo,) why those that are infeasible are; empty for the others.
+
+    `beyond` (demo,) is how far a joint is outside its range, in units of the range. Who moves a joint to its limit and further often asks
+    for more force, too: a joint that is far outside decides, then an actuator that is too weak, then a joint that is a little outside.
+    """
     factor, at_limit = table["limit_factor"], table["limiting_actuator"] >= 0
-    cause = np.where(at_limit & (factor > 1) & (factor < np.inf), TOO_STRONG, np.where(factor == np.inf, UNSUPPORTED, UNCLEAR))
+    cause = np.select(
+        [beyond > FAR_OUTSIDE, at_limit & (factor >= STRONGER) & (factor < np.inf), beyond > OUTSIDE, factor == np.inf],
+        [BEYOND_RANGE, TOO_STRONG, BEYOND_RANGE, UNSUPPORTED],
+        UNCLEAR,
+    )
     return np.where(table["verdict"] == INFEASIBLE, cause, "")
 
 
-def _beyond_range(demonstrations: Demonstrations, assessment: Assessment, table: Table) -> Booleans:
-    """(demo,) whether a joint is outside its range in the window that is lost first."""
-    found, own = np.zeros(len(demonstrations), dtype=bool), assessment.own[0].trajectories.observations
+def _beyond_range(demonstrations: Demonstrations, assessment: Assessment, table: Table) -> Array:
+    """(demo,) how far a joint is outside its range in the window that is lost first or in the worst one, which the actuators are told of;
+    in units of the range, 0: none is."""
+    found, own, tracked = np.zeros(len(demonstrations)), assessment.own[0].trajectories.observations, assessment.tracked
+    worst = tracked.shown.start[worst_window(tracked.shown)]
     for column, low, high in joint_ranges(assessment.robot):
         lowest, highest = min(low, own[:, column].min()), max(high, own[:, column].max())  # limits are soft, and starts may be beyond
-        for demo in np.flatnonzero(~found & (table["first_bad_step"] >= 0)).tolist():
-            window = demonstrations.trajectory(demo)[table["first_bad_step"][demo] :][: assessment.tracked.length + 1, column]
-            found[demo] = max(lowest - window.min(), window.max() - highest) > OUTSIDE * (high - low)
+        for demo in np.flatnonzero(table["first_bad_step"] >= 0).tolist():
+            shown = demonstrations.trajectory(demo)[:, column]
+            window = np.concatenate([shown[at : at + tracked.length + 1] for at in (table["first_bad_step"][demo], worst[demo])])
+            found[demo] = max(found[demo], (lowest - window.min()) / (high - low), (window.max() - highest) / (high - low))
     return found
 
 
