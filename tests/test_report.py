@@ -1,5 +1,6 @@
 """Pictures and tables: what they show, not how they look."""
 
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from matplotlib.collections import PathCollection
 from matplotlib.colors import to_rgb
 
 from imitable.pipeline import INFEASIBLE, KEPT, WORSE, Table, verdicts
-from imitable.report.figures import REASON_COLOURS, REASONS, draw_curves, draw_returns, draw_scores
+from imitable.report.figures import MOST_NUMBERS, NUMBER, REASON_COLOURS, REASONS, draw_curves, draw_returns, draw_scores
 from imitable.report.terminal import print_divergence, print_scores, print_table, progress_bar
 from imitable.scores import Tolerance
 
@@ -58,6 +59,26 @@ def test_scores_are_drawn_with_a_dot_for_every_demonstration_and_a_bar_for_every
     assert [text.get_text() for text in counts.get_legend().get_texts()] == list(REASONS.values())[:3]
     widths = {reason: [bar.get_width() for bar in bars] for reason, bars in zip(REASONS, counts.containers, strict=False)}
     assert widths == {KEPT: [0.5, 1.0, 0.0, 0.0], INFEASIBLE: [0.0, 0.0, 1.0, 0.5], WORSE: [0.5, 0.0, 0.0, 0.5]}
+
+
+@pytest.mark.parametrize("count", [2, 40, 1500])
+@pytest.mark.parametrize("returns", [True, False])
+def test_numbers_are_not_in_each_others_way(drawn: list[Any], tmp_path: Path, count: int, returns: bool) -> None:
+    rng, few = np.random.default_rng(0), table()
+    scores = {name: np.resize(column, count) for name, column in few.items()}
+    scores |= {"demonstration": np.arange(count), "distance": 10 ** rng.uniform(-2.2, -1.8, count), "return": rng.normal(0.0, 1.0, count)}
+    scores["distance"][0], scores["return"][0] = 3.0, -80.0  # far from all others
+    if not returns:
+        scores["return"] = np.full(count, np.nan)
+    draw_scores(scores, Tolerance(0.01, 0.1), tmp_path / "scores.png", sigma=4.0)
+    (figure,) = drawn
+    figure.draw_without_rendering()
+    numbers = [text for text in figure.axes[0].texts if text.get_gid() == NUMBER]
+    assert 0 < len(numbers) <= MOST_NUMBERS
+    assert "0" in {text.get_text() for text in numbers}, "the most solitary one is worth its number"
+    assert len(numbers) >= min(count, 8)
+    rooms = [text.get_window_extent() for text in figure.axes[0].texts]
+    assert not [pair for pair in combinations(rooms, 2) if pair[0].overlaps(pair[1]) and pair[0].width < 40], "small ones are numbers"
 
 
 def test_the_picture_has_its_size_and_the_colours_of_the_reasons(tmp_path: Path) -> None:

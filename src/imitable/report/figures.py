@@ -20,11 +20,14 @@ SOURCE_STYLES = {"optimal": ("#0b5d8c", "o"), "suboptimal": ("#e39a1f", "s"), "o
 OTHER_STYLES = (("#3b7dd8", "o"), ("#d1495b", "s"), ("#5d8a3a", "^"), ("#7a6ff0", "D"), ("#8c6d31", "v"), ("#444444", "P"))
 
 INK, FAINT = "#222222", "#8a8a8a"
+NUMBER, MOST_NUMBERS = "number", 60
+"""The mark of demonstrations' numbers among the texts of a picture, and how many are shown."""
+APART = 2.0  # pixels between two of them in a row, at least
 
 
 def draw_scores(card: Table, tolerance: Tolerance, path: Path, *, sigma: float) -> None:
-    """What was rejected and why: every demonstration, with its number, by how far the robot strays and how much return it lacks; counts by
-    source. Those without a return are hollow; without any, they are drawn in their order."""
+    """What was rejected and why: every demonstration, with its number where there is room, by how far the robot strays and how much return
+    it lacks; counts by source. Those without a return are hollow; without any, they are drawn in their order."""
     from matplotlib.figure import Figure
 
     card = {**card, "source": fold_sources(card["source"])}
@@ -34,8 +37,9 @@ def draw_scores(card: Table, tolerance: Tolerance, path: Path, *, sigma: float) 
     left, right = figure.subplots(1, 2, width_ratios=(1.85, 1))
     title = f"{kept} of {count} demonstration{'s' if count > 1 else ''} kept"
     figure.suptitle(title, fontsize=15, color=INK, fontweight="bold", x=0.008, ha="left")
-    _draw_clouds(left, card, tolerance, sources, sigma=sigma)
+    places = _draw_clouds(left, card, tolerance, sources, sigma=sigma)
     _draw_counts(right, card["source"], sources, verdict)
+    _number(left, places)
     write_figure(figure, path)
 
 
@@ -50,8 +54,8 @@ def _style(source: str, sources: Sequence[str]) -> tuple[str, str]:
     return SOURCE_STYLES.get(source) or OTHER_STYLES[strangers.index(source) % len(OTHER_STYLES)]
 
 
-def _draw_clouds(axes: Any, card: Table, tolerance: Tolerance, sources: Sequence[str], *, sigma: float) -> None:
-    """Every demonstration, on the regions that decide about it."""
+def _draw_clouds(axes: Any, card: Table, tolerance: Tolerance, sources: Sequence[str], *, sigma: float) -> Array:
+    """Every demonstration, on the regions that decide about it; (demo, 2) where."""
     lowest_shown = 1e-3 * tolerance.d_max  # a perfect replay has distance 0, which a logarithm cannot show
     apart = 10 ** (0.5 * (np.arange(len(card["distance"])) * 0.618 % 1) - 0.25)  # so that those at the floor do not hide each other
     distances = np.where(card["distance"] > lowest_shown, card["distance"], lowest_shown * apart)
@@ -85,12 +89,12 @@ def _draw_clouds(axes: Any, card: Table, tolerance: Tolerance, sources: Sequence
             for some, face, ring in ((mine & ~hollow, colour, "white"), (mine & hollow, "none", colour)):
                 style = {"facecolors": face, "edgecolors": ring, "alpha": alpha, "lw": 0.3 + 0.7 * (face == "none")}
                 axes.scatter(distances[some], gaps[some], s=size, marker=marker, zorder=3, **style)
-    _number(axes, distances, gaps)
     _label_regions(axes, tolerance, edge)
     axes.set_xlabel("how far the robot strays from the demonstration when it follows it", fontsize=10.5, color=INK)
     note = "; hollow: its return is not known" if hollow.any() else ""
     axes.set_title(f"Every demonstration, coloured by source, and why it stays or goes{note}", fontsize=11.5, loc="left", color=INK, pad=20)
     tidy(axes)
+    return np.stack([distances, gaps], axis=1)
 
 
 def _draw_regions(axes: Any, tolerance: Tolerance, left: float, right: float, *, sigma: float, lowest: float) -> float:
@@ -111,16 +115,27 @@ def _draw_regions(axes: Any, tolerance: Tolerance, left: float, right: float, *,
     return float(edge[0])
 
 
-def _number(axes: Any, x: Array, y: Array) -> None:
-    """The demonstrations' numbers beside their dots, as many as there is room for."""
-    places = (axes.transData + axes.transAxes.inverted()).transform(np.stack([x, y], axis=1))
-    taken: set[tuple[int, int]] = set()
-    for number, (across, up) in enumerate(places):
-        cell = int(across * 34), int(up * 34)
-        if cell not in taken:
-            taken.add(cell)
-            style = {"textcoords": "offset points", "fontsize": 6.5, "color": INK, "alpha": 0.85, "zorder": 5, "annotation_clip": False}
-            axes.annotate(str(number), (x[number], y[number]), (3, 2), **style)
+def _number(axes: Any, places: Array) -> None:
+    """The demonstrations' numbers beside their dots, those of the most solitary ones first, as long as no two are in each other's way."""
+    from scipy.spatial import cKDTree
+
+    axes.figure.draw_without_rendering()  # which decides where on the picture the dots are
+    dots = axes.transData.transform(places)
+    distances = cKDTree(dots).query(dots, k=2)[0][:, 1]  # infinite of a single one
+    taken = [text.get_window_extent() for text in axes.texts]
+    style = {"textcoords": "offset points", "fontsize": 6.5, "color": INK, "alpha": 0.85, "zorder": 5, "annotation_clip": False}
+    numbered = 0
+    for number in np.argsort(-distances, kind="stable")[: 10 * MOST_NUMBERS].tolist():
+        for side, towards in ((3, "left"), (-3, "right")):
+            text = axes.annotate(str(number), places[number], (side, 2), ha=towards, gid=NUMBER, in_layout=False, **style)
+            room = text.get_window_extent().padded(APART, 0.0)
+            if not any(room.overlaps(other) for other in taken):
+                taken.append(room)
+                numbered += 1
+                break
+            text.remove()
+        if numbered == MOST_NUMBERS:
+            return
 
 
 def _edge(distances: Array, tolerance: Tolerance, sigma: float) -> Array:
@@ -137,7 +152,7 @@ def _label_regions(axes: Any, tolerance: Tolerance, edge: float | None) -> None:
         "fontsize": 11,
         "fontweight": "bold",
         "style": "italic",
-        "zorder": 4,
+        "zorder": 2,
         "bbox": {"facecolor": "white", "alpha": 0.55, "edgecolor": "none", "boxstyle": "round,pad=0.25"},
     }
     limit, height = (axes.transData + axes.transAxes.inverted()).transform((tolerance.d_max, edge or 0.0))
