@@ -1,6 +1,7 @@
 """The commands for one's own robot and data, as a stranger meets them: check, score, train, evaluate, and what is said of bad input."""
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -394,6 +395,12 @@ def test_a_robot_without_a_reward_says_so(imitable: Call, tmp_path: Path) -> Non
     code, out, err = imitable("train", tmp_path / "scores", "-o", tmp_path / "run", *TINY)
     assert code == 0, err
     assert "returns are not known: the robot has no reward" in out
+    told = re.search(
+        r"started where 6 of its demonstrations start, the policy is (\S+) of a step from them, a robot whose .* (\S+) \(", out
+    )
+    assert told is not None, out
+    assert float(told[1]) < 0.2 * float(told[2]), "it has learned something"
+    assert "(mean over the first 40 steps; median)" in out
     code, out, _ = imitable("evaluate", tmp_path / "run", "--episodes", 5)
     assert code == 0
     assert "the robot has no reward" in out

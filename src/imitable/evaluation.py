@@ -11,10 +11,12 @@ from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
 from imitable.learners import Checkpoint
 from imitable.rollouts import run_episodes
-from imitable.simulators import Simulator
+from imitable.simulators import Simulator, advance
 
 EPISODES = 100
 """Of an evaluation, if nothing else is said."""
+FIRST_STEPS = 50
+"""Of a demonstration, that a policy is compared with where there is no reward."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,21 @@ def distance_to(demonstrations: Demonstrations, episodes: Demonstrations, *, mos
     scale = np.where(std > 1e-9, std, 1.0) * np.sqrt(shown.shape[1])
     distances = cKDTree(shown / scale).query(episodes.observations / scale)[0]
     return np.asarray(np.add.reduceat(distances, episodes.starts) / (episodes.lengths + 1))
+
+
+def distance_along(
+    act: Callable[[Array], Array], robot: Simulator, demonstrations: Demonstrations, *, scale: Array, steps: int = FIRST_STEPS
+) -> Array:
+    """(demo,) how far the robot is from each demonstration, step by step, when it starts where that one does and acts by itself: root mean
+    square over columns in units of `scale` (observation,), the mean over the first `steps`."""
+    observations, starts, lengths = demonstrations.observations, demonstrations.starts, np.minimum(demonstrations.lengths, steps)
+    states, total = robot.restore(observations[starts]), np.zeros(len(demonstrations))
+    for time in range(1, int(lengths.max()) + 1):
+        actions = np.clip(act(robot.observe(states)), robot.action_low, robot.action_high)
+        states, _ = advance(robot, states, actions)
+        gaps = (robot.observe(states) - observations[starts + np.minimum(time, lengths)]) / scale
+        total += np.where(time <= lengths, np.sqrt(np.square(gaps).mean(axis=1)), 0.0)
+    return np.asarray(total / lengths)
 
 
 @dataclass(frozen=True)

@@ -9,18 +9,21 @@ import numpy as np
 from tyro.conf import Positional, arg
 
 from imitable.arrays import Array, one_thread, part_of
-from imitable.assessment import ASSESS_VERSION
+from imitable.assessment import ASSESS_VERSION, Assessment
 from imitable.cli.check import quick_check
 from imitable.cli.evaluate import sum_up
 from imitable.cli.options import Overrides, Overwrite, Resume, Seed
 from imitable.cli.score import assessed
 from imitable.errors import ImitableError
+from imitable.evaluation import EPISODES, FIRST_STEPS, distance_along
+from imitable.inverse_dynamics import floored_scale
 from imitable.learners import LEARN_VERSION, LEARNERS, Cloning, Learner
+from imitable.networks import Policy
 from imitable.paper import TASK_NAMES
 from imitable.paper.overrides import with_replaced
 from imitable.paper.run import described
 from imitable.paper.tasks import find_task
-from imitable.pipeline import Result, Table, learn, what_is_left
+from imitable.pipeline import LEAST_WEIGHT, Result, Table, learn, what_is_left
 from imitable.registry import find
 from imitable.report.terminal import print_divergence, print_line as print, progress_bar
 from imitable.store.cache import versions
@@ -46,7 +49,8 @@ def train(
     overwrite: Overwrite = False,
     resume: Resume = False,
 ) -> None:
-    """Learn a policy for the robot from scored demonstrations, and evaluate it with the robot's own reward, where it has one."""
+    """Learn a policy for the robot from scored demonstrations, and evaluate it with the robot's own reward; where it has none, by how
+    closely it keeps to the demonstrations."""
     settings, demonstrations, table = ScoreFolder(scores).load()
     weights = method_weights(table, method, place=scores / SCORES)
     chosen = find_learner(settings["robot"], learner, overrides)
@@ -74,10 +78,27 @@ def train(
                 record.finish(Result(weights, curve, {**left, "seconds": {"learn": round(time.perf_counter() - began, 1)}}))
     result: dict[str, Any] = record.result() or {}
     print(f"{output}: {sum_up(np.array(result['returns']))}")
+    if np.isnan(result["returns"]).all():
+        print(in_place_of_a_return(record.policy(), assessment, weights))
     known = np.isfinite(table["return"]) & (weights > 0)
     earned = f", which earned {np.average(table['return'][known], weights=weights[known]):.2f}" if known.any() else ""
     print(f"learned from effectively {result['effective_demonstrations']:.0f} of {len(demonstrations)} demonstrations{earned}")
     print_divergence(result["diverged"])
+
+
+@one_thread()
+def in_place_of_a_return(policy: Policy, assessment: Assessment, weights: Array) -> str:
+    """What can be said of a policy on a robot without a reward: how closely it keeps to the demonstrations that it learned from."""
+    robot, used = assessment.robot, np.flatnonzero(weights > LEAST_WEIGHT * weights.max())
+    shown = assessment.demonstrations.select(used[:: -(-len(used) // EPISODES)])
+    middle, scale = (robot.action_low + robot.action_high) / 2, floored_scale(assessment.step_scale)
+    acting, idle = (
+        float(np.median(distance_along(act, robot, shown, scale=scale))) for act in (policy, lambda seen: np.tile(middle, (len(seen), 1)))
+    )
+    return (
+        f"in place of a return: started where {len(shown)} of its demonstrations start, the policy is {acting:.2g} of a step from them, a "
+        f"robot whose actions stay mid-range {idle:.2g} (mean over the first {min(FIRST_STEPS, shown.lengths.max())} steps; median)"
+    )
 
 
 def method_weights(table: Table, method: Method, *, place: Path) -> Array:
