@@ -125,6 +125,11 @@ def test_what_went_wrong_with_a_floating_base_is_named(quadruped: Body, change: 
     assert [each.name for each in quadruped.findings(quadruped.motion(), change)] == [name]
 
 
+def test_a_floating_base_whose_place_is_not_shown_is_looked_at_all_the_same() -> None:
+    ant = Body(gymnasium_robot("Ant-v5"))
+    assert [each.name for each in ant.findings(ant.motion(), in_degrees)] == ["degrees"]
+
+
 def test_another_frame_rate_is_named_with_both(hopper: Body) -> None:
     often = hopper.motion(80, replace(hopper.robot, physics=replace(hopper.robot.physics, frame_skip=2)))
     (found,) = hopper.findings(often)

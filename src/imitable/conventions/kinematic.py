@@ -76,7 +76,8 @@ def velocity_frames(data: Demonstrations, columns: JointColumns, names: Names, t
             changed[:, each.angular_velocity] = rotated(back, changed[:, each.angular_velocity])
             return with_observations(given, changed)
 
-        if len(each.velocity) and _better(_linear_fit(data, each, trial), _linear_fit(to_world(data), each, trial)):
+        shown = len(each.position) == len(each.velocity) == 3  # Gymnasium's Ant and Humanoid leave out x and y
+        if shown and _better(_linear_fit(data, each, trial), _linear_fit(to_world(data), each, trial)):
             yield Option("velocity frame", f"{names[each.velocity[0]][:-2]} looks like one in the body's own frame", to_world, True)
         if _better(_angular_fit(data, each, trial), _angular_fit(to_body(data), each, trial)):
             yield Option("velocity frame", f"{names[each.angular_velocity[0]][:-2]} looks like one in the world's frame", to_body, True)
