@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from imitable import Demonstrations, Solved
+from imitable import Demonstrations, Solved, join
 from imitable.assessment import Exploration
 from imitable.conventions import Finding, diagnose
 from imitable.conventions.kinematic import resampled, rotated, turns
@@ -123,6 +123,23 @@ def test_what_went_wrong_with_a_hopper_is_named(hopper: Body, change: Change, na
 @pytest.mark.parametrize(("change", "name"), [(xyzw, "quaternion order"), (velocity_in_body_frame, "velocity frame")])
 def test_what_went_wrong_with_a_floating_base_is_named(quadruped: Body, change: Change, name: str) -> None:
     assert [each.name for each in quadruped.findings(quadruped.motion(), change)] == [name]
+
+
+def test_the_demonstrations_that_a_finding_concerns_are_numbered(hopper: Body) -> None:
+    def stronger(model: mujoco.MjModel) -> None:
+        model.actuator_gear *= 6
+
+    foreign = hopper.motion(robot=hopper.robot.altered(stronger)).select([0, 1])
+    given = join([hopper.motion(), foreign])
+    affected = [0, 2, 3, 5, 6, 7, 8]  # of another robot the last two, of which one is in degrees
+
+    def some_in_degrees(seen: np.ndarray, columns: JointColumns) -> None:
+        for demo in affected:
+            in_degrees(seen[given.starts[demo] :][: given.lengths[demo] + 1], columns)
+
+    (finding,) = hopper.findings(given, some_in_degrees)
+    assert finding.name == "degrees"
+    assert finding.concerns == (0, 2, 3, 5, 6, 7), "those which the conversion puts right"
 
 
 def test_a_floating_base_whose_place_is_not_shown_is_looked_at_all_the_same() -> None:

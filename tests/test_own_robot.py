@@ -301,6 +301,18 @@ def test_what_cannot_be_followed_says_where_and_why(imitable: Call, pendulums: P
     assert {row["limiting_actuator"] for row in lost} == {"slide"}
 
 
+def test_a_wrong_convention_of_some_is_told_with_their_numbers(imitable: Call, pendulums: Path, tmp_path: Path) -> None:
+    given, affected = npz.read(pendulums), [11, 12, 14, 17]
+    seen = given.observations.copy()
+    for demo in affected:
+        seen[given.starts[demo] :][: given.lengths[demo] + 1, 1] *= 180 / np.pi
+    npz.write(Demonstrations(seen, given.lengths, given.returns), tmp_path / "some.npz")
+    code, out, err = imitable("score", tmp_path / "some.npz", "--robot", PENDULUM, "-o", tmp_path / "out")
+    assert code == 0, err
+    assert "warning: of 4 demonstrations, hinge look like degrees" in out
+    assert "warning: of them, it concerns demonstrations 11, 12, 14, 17\n" in out
+
+
 # Training
 
 

@@ -28,6 +28,8 @@ from imitable.scores import Score, Tolerance
 from imitable.store.cache import default_cache
 from imitable.store.scores import PICTURE, ScoreFolder
 
+NUMBERS = 12
+"""The most demonstrations that are named by their numbers."""
 MUCH = 0.1
 """Share of demonstrations that the robot cannot follow from which on conventions are looked at."""
 
@@ -76,7 +78,8 @@ def score(
 @one_thread()
 def print_doubts(assessment: Assessment, table: Table, rng: Generator) -> None:
     """How well the scorer tells what the robot can do; and where many cannot be followed, which convention may have gone wrong."""
-    from imitable.conventions import diagnose
+    from imitable.conventions import TRIED, diagnose
+    from imitable.conventions.base import listed
     from imitable.inverse_dynamics.solved import SolvedInverseDynamics
     from imitable.self_check import WANTED, self_check
     from imitable.simulators.mujoco import MujocoRobot
@@ -87,12 +90,15 @@ def print_doubts(assessment: Assessment, table: Table, rng: Generator) -> None:
     if not isinstance(robot, MujocoRobot) or not isinstance(inverse_dynamics, SolvedInverseDynamics):
         return
     rejected, given = table["feasibility"] < 0.5, assessment.demonstrations
-    if rejected.mean() >= MUCH:
-        given = given.select(rejected)
-    elif not assessment.tracked.noise:  # which a mistake in units or rates can be taken for
+    if rejected.mean() < MUCH and not assessment.tracked.noise:  # which a mistake in units or rates can be taken for
         return
-    for finding in diagnose(given, robot, inverse_dynamics, assessment.own[0], rng=rng):
-        print(f"warning: of {len(given)} demonstrations, {finding.sentence}; nothing was converted")
+    numbers = np.flatnonzero(rejected) if rejected.mean() >= MUCH else np.arange(len(given))
+    findings = diagnose(given.select(numbers), robot, inverse_dynamics, assessment.own[0], rng=rng)
+    for finding in findings:
+        print(f"warning: of {len(numbers)} demonstrations, {finding.sentence}; nothing was converted")
+    if findings and 0 < len(concerned := numbers[list(findings[0].concerns)]) < len(given):
+        tried = f"the {TRIED} that were tried one by one" if len(numbers) > TRIED else "them"
+        print(f"warning: of {tried}, it concerns demonstrations {listed(list(map(str, concerned)), NUMBERS)}")
 
 
 def assessed(demonstrations: Demonstrations, settings: dict[str, Any], *, progress: Any) -> tuple[Assessment, Score]:

@@ -4,8 +4,13 @@ Where positions and velocities contradict each other, the contradiction names th
 robot itself, and counts only if transitions become reachable. Nothing is applied: a finding carries its conversion.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
 from imitable.arrays import Generator
-from imitable.conventions.base import Finding, Trial
+from imitable.conventions.base import Conversion, Finding, Trial
 from imitable.conventions.joint_order import all_degrees, joint_order
 from imitable.conventions.kinematic import missing_velocities, orders, quaternion_order, rates, signs, velocity_frames
 from imitable.demonstrations import Demonstrations
@@ -18,6 +23,9 @@ __all__ = ["Finding", "diagnose"]
 
 LOOKS = (missing_velocities, quaternion_order, velocity_frames, rates, orders, signs, all_degrees, joint_order)
 """In the order in which mistakes hide one another."""
+TRIED, SURE = 100, 0.75
+"""Demonstrations that are tried one by one, and the share of transitions of each that must be reachable after a conversion, to say which
+ones it concerns: some of a demonstration that is not the robot's own may become reachable by chance."""
 ENOUGH, GAIN = 0.5, 0.3
 """Share of transitions that must be reachable after a conversion, and by how much more than before, where only the robot tells."""
 
@@ -31,7 +39,7 @@ def diagnose(
     """
     columns = joint_columns(robot)
     trial = Trial.of(robot, inverse_dynamics, own, seed=int(rng.integers(2**31)))
-    share, findings = trial.share(demonstrations), []
+    share, given, findings = trial.share(demonstrations), demonstrations, []
     if share >= ENOUGH or not len(columns.positions):
         return ()
     names = robot.observation_names
@@ -47,4 +55,16 @@ def diagnose(
             demonstrations, share = best.convert(demonstrations), after
             if share >= ENOUGH:
                 break
-    return tuple(findings)
+    concerns = _put_within_reach(given, [finding.convert for finding in findings], trial) if findings else ()
+    return tuple(replace(finding, concerns=concerns) for finding in findings)
+
+
+def _put_within_reach(given: Demonstrations, conversions: Sequence[Conversion], trial: Trial) -> tuple[int, ...]:
+    """Numbers of the demonstrations, of the first `TRIED`, that the robot reaches once converted, and did not before."""
+    tried = converted = given.select(np.arange(min(len(given), TRIED)))
+    for convert in conversions:
+        converted = convert(converted)
+    if len(converted) != len(tried):  # some are too short for another frame rate
+        return ()
+    before, after = trial.shares(tried), trial.shares(converted)
+    return tuple(np.flatnonzero((after >= SURE) & (before < ENOUGH)).tolist())

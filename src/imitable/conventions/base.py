@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from imitable.arrays import Array, Integers
+from imitable.arrays import Array, Booleans, Integers
 from imitable.demonstrations import Demonstrations
 from imitable.inverse_dynamics.solved import Solved, SolvedInverseDynamics
 from imitable.rollouts import Episodes
@@ -15,8 +15,8 @@ from imitable.windows import FOLLOWED
 Conversion = Callable[[Demonstrations], Demonstrations]
 Names = Sequence[str]
 DEGREES = 180 / np.pi
-SAMPLE = 48
-"""Transitions that a share is measured on."""
+SAMPLE, FEW = 48, 8
+"""Transitions that a share is measured on, of all demonstrations and of each."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,9 @@ class Finding:
     share_after: float
     """And converted."""
     convert: Conversion
+    concerns: tuple[int, ...] = ()
+    """Numbers of the demonstrations, of those tried one by one, that the robot reaches once all findings' conversions are applied, and
+    did not before."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +88,21 @@ class Trial:
 
     def share(self, data: Demonstrations) -> float:
         """Of a sample, how many transitions the robot reaches."""
-        before, after = self.sample(data, SAMPLE)
-        near = self.misses(before, after, self.quick) <= self.far
-        return float((self.misses(before[near], after[near], self.fine) <= self.limit).sum() / len(near)) if near.any() else 0.0
+        return float(self._reached(*self.sample(data, SAMPLE)).mean())
+
+    def shares(self, data: Demonstrations) -> Array:
+        """(demo,) of a few transitions of each, how many the robot reaches."""
+        rows = [self.rows(data.select([demo]), FEW) + data.starts[demo] for demo in range(len(data))]
+        at, counts = np.concatenate(rows), np.array([len(each) for each in rows])
+        reached = self._reached(data.observations[at], data.observations[at + 1])
+        return np.asarray(np.add.reduceat(reached.astype(np.float64), np.cumsum(counts) - counts) / counts)
+
+    def _reached(self, before: Array, after: Array) -> Booleans:
+        """(N,) which transitions the robot reaches."""
+        reached = np.asarray(self.misses(before, after, self.quick) <= self.far)
+        if reached.any():
+            reached[reached] = self.misses(before[reached], after[reached], self.fine) <= self.limit
+        return reached
 
 
 def with_observations(given: Demonstrations, observations: Array, lengths: Integers | None = None) -> Demonstrations:
