@@ -132,7 +132,16 @@ def test_what_can_be_followed_in_fragments_only_is_not_feasible() -> None:
     def windows(distances: Array, demo: Array) -> Windows:
         count = len(demo)
         nothing = np.zeros(count, np.int64)
-        return Windows(demo.astype(np.int64), np.arange(count), distances, nothing, nothing - 1, np.ones(count), np.ones(count, bool))
+        return Windows(
+            demo.astype(np.int64),
+            np.arange(count),
+            distances,
+            distances[:, None],
+            nothing,
+            nothing - 1,
+            np.ones(count),
+            np.ones(count, bool),
+        )
 
     own = windows(np.linspace(0.0, 0.01, 200), np.zeros(200))
     lost = np.array([0.0] + [9.0] * 11 + [0.0] * 3 + [9.0] * 9)  # one window of twelve, and three of twelve

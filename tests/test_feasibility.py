@@ -160,7 +160,9 @@ def windows(distances: list[float], demo: list[int], *, unsettled: tuple[int, ..
     count = len(distances)
     nothing = np.zeros(count, np.int64)
     settled = ~np.isin(np.arange(count), unsettled)
-    return Windows(np.array(demo), np.arange(count), np.array(distances), nothing, nothing - 1, np.ones(count), settled)
+    return Windows(
+        np.array(demo), np.arange(count), np.array(distances), np.array(distances)[:, None], nothing, nothing - 1, np.ones(count), settled
+    )
 
 
 def of_own(distances: list[float], *, noise: float = 0.0, groups: int = 1) -> Tracked:

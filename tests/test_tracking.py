@@ -39,7 +39,8 @@ def tracked(given: Demonstrations, *, noise: float = 0.0, seed: int = 0, **more:
 
 
 def same(one: Windows, other: Windows) -> bool:
-    return all(np.array_equal(getattr(one, each.name), getattr(other, each.name)) for each in fields(Windows))
+    pairs = ((getattr(one, each.name), getattr(other, each.name)) for each in fields(Windows))
+    return all(np.array_equal(mine, yours, equal_nan=mine.dtype.kind == "f") for mine, yours in pairs)
 
 
 # The robot's own trajectories

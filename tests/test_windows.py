@@ -140,6 +140,8 @@ def test_a_robot_that_is_put_back_is_lost_at_the_bad_step_alone() -> None:
     assert back.distances == pytest.approx(alone.distances), "the farthest step, not the mean"
     assert (alone.distances > 5 * FOLLOWED).all()
     assert back.settled.all()
+    assert back.step_distances.argmax(axis=1).tolist() == [6] * 5
+    assert np.delete(back.step_distances, 6, axis=1).max() < FOLLOWED
     after, _ = follow(given, length=5, starts=7, confirm=(INVERSE,))
     assert after.distances.max() < FOLLOWED, "put back, it follows what comes after"
     assert (chased.distances < back.distances).all()

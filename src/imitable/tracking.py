@@ -198,7 +198,9 @@ def replay_windows(
         since_start = np.arange(len(gaps)) - np.repeat(np.cumsum(given.lengths) - given.lengths, given.lengths)
         first = np.flatnonzero(since_start % length == 0)
         sizes = np.diff(np.append(first, len(gaps)))
-        distances = np.add.reduceat(np.sqrt(np.square(gaps).mean(axis=1)), first) / sizes
+        by_step = np.full((len(first), length), np.nan)
+        by_step[np.repeat(np.arange(len(first)), sizes), since_start % length] = np.sqrt(np.square(gaps).mean(axis=1))
+        distances = np.nansum(by_step, axis=1) / sizes
         demo = np.repeat(np.arange(len(given)), given.lengths)[first]
         distances = np.where(made.diverged[demo], np.inf, distances)
         middle = (robot.action_low + robot.action_high) / 2
@@ -208,6 +210,7 @@ def replay_windows(
             demo,
             since_start[first],
             distances,
+            by_step,
             np.add.reduceat(gaps, first).argmax(axis=1),
             limiting,
             np.ones(len(first)),

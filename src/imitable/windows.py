@@ -28,7 +28,10 @@ class Windows:
     start: Integers
     """(window,) the step at which it begins."""
     distances: Array
-    """(window,) mean over its steps of the root mean square distance, in units of the robot's own one-step changes."""
+    """(window,) how far the robot is off: at the farthest step if it is put back at each, else in the mean over steps."""
+    step_distances: Array
+    """(window, step) root mean square distance after each step, in units of the robot's own one-step changes; NaN: not tried, or not
+    settled."""
     worst_column: Integers
     """(window,) the observation column that was missed most."""
     limiting_actuator: Integers
@@ -92,7 +95,7 @@ def follow_windows(
     restorable = restorable_rows(demonstrations, robot)
     states = robot.restore(demonstrations.observations[rows])
     guess, steps = np.zeros((count, len(robot.action_low))) + (robot.action_low + robot.action_high) / 2, 0
-    distances, judged = np.full((count, longest), np.nan), np.zeros((count, longest), dtype=bool)
+    distances, judged = np.full((count, length), np.nan), np.zeros((count, length), dtype=bool)
     by_column, worst = np.zeros((count, demonstrations.width)), np.zeros(count)
     limits, growth = np.zeros((count, len(robot.action_low))), np.ones(count)
     chasing, on_track = np.ones((2, count), dtype=bool)
@@ -127,7 +130,8 @@ def follow_windows(
         progress((time + 1) / longest)
     limiting = np.where(limits.any(axis=1), limits.argmax(axis=1), -1)
     summed, settled = _farthest(distances, judged) if put_back else _mean_distances(distances, judged, lengths, lost_beyond)
-    return Windows(demos, starts, summed, by_column.argmax(axis=1), limiting, growth, settled), steps
+    by_step = np.where(judged, distances, np.nan) if put_back else distances
+    return Windows(demos, starts, summed, by_step, by_column.argmax(axis=1), limiting, growth, settled), steps
 
 
 def _nearer(found: Recovered, again: Recovered, rows: Integers) -> Recovered:

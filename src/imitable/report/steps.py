@@ -16,8 +16,9 @@ FOLLOWED, NOT_FOLLOWED = "followed", "not followed"
 
 
 def steps_table(assessment: Assessment, score: Score) -> Columns:
-    """(transition,) columns, masked where nothing is known: feasibility and miss (in units of the robot's own one-step changes, the mean
-    over the window it was followed in), the verdict, and in a window that was lost the worst column and the limiting actuator."""
+    """(transition,) columns, masked where nothing is known: feasibility and miss (in units of the robot's own one-step changes; with
+    noise, the mean over the window it was followed in), the verdict, and where it is lost the worst column and the limiting actuator of
+    its window."""
     lengths = assessment.demonstrations.lengths
     first = np.cumsum(lengths) - lengths
     steps = np.arange(int(lengths.sum())) - np.repeat(first, lengths)
@@ -34,27 +35,27 @@ def steps_table(assessment: Assessment, score: Score) -> Columns:
 
 
 def _from_windows(assessment: Assessment, score: Feasibility, first: Integers) -> Columns:
-    shown, lengths, robot = assessment.tracked.shown, assessment.demonstrations.lengths, assessment.robot
-    sizes = np.minimum(assessment.tracked.length, lengths[shown.demo] - shown.start)
-    window = np.repeat(np.arange(len(shown)), sizes)
-    at = first[shown.demo[window]] + shown.start[window] + np.arange(len(window)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    tracked, lengths, robot = assessment.tracked, assessment.demonstrations.lengths, assessment.robot
+    shown = tracked.shown
+    by_step = np.where(np.isnan(shown.step_distances), np.nan, shown.distances[:, None]) if tracked.noise else shown.step_distances
+    window, step = np.nonzero(~np.isnan(by_step))
+    at, misses = first[shown.demo[window]] + shown.start[window] + step, by_step[window, step]
     count = int(lengths.sum())
     tried = np.bincount(at, minlength=count)
-    followed = ramp_down(shown.distances, score.tolerance(assessment))
 
     def mean(values: Array) -> Array:
-        return np.asarray(np.bincount(at, values[window], count) / np.maximum(tried, 1))
+        return np.asarray(np.bincount(at, values, count) / np.maximum(tried, 1))
 
     worst = np.full(count, -1)  # of several windows, the one that strays most
-    order = np.argsort(shown.distances[window], kind="stable")
+    order = np.argsort(misses, kind="stable")
     worst[at[order]] = window[order]
-    feasibility = mean(followed)
+    feasibility = mean(ramp_down(misses, score.tolerance(assessment)))
     lost = (feasibility < 0.5) & (tried > 0)
     columns = np.array(robot.observation_names, dtype=object)[shown.worst_column[worst]]
     actuators = np.array([*action_names(robot), ""], dtype=object)[shown.limiting_actuator[worst]]
     return {
         "feasibility": np.ma.masked_array(feasibility, tried == 0),
-        "miss": np.ma.masked_array(mean(shown.distances.clip(max=1e6)), tried == 0),
+        "miss": np.ma.masked_array(mean(misses.clip(max=1e6)), tried == 0),
         "verdict": np.ma.masked_array(np.array([FOLLOWED, NOT_FOLLOWED], dtype=object)[lost.astype(np.int64)], tried == 0),
         "worst_column": np.ma.masked_array(columns, ~lost),
         "limiting_actuator": np.ma.masked_array(actuators, ~lost | (actuators == "")),

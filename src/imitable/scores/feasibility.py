@@ -61,9 +61,11 @@ class Feasibility:
     def table(self, assessment: Assessment) -> dict[str, Array]:
         shown, names = assessment.tracked.shown, np.array(assessment.robot.observation_names)
         worst = worst_window(shown)
-        followed = ramp_down(shown.distances, self.tolerance(assessment))
+        tolerance = self.tolerance(assessment)
+        lost = ramp_down(shown.distances, tolerance) < 0.5
+        bad_steps = ramp_down(np.nan_to_num(shown.step_distances[lost]), tolerance) < 0.5
         first_bad = np.full(len(assessment.demonstrations), np.iinfo(np.int64).max)
-        np.minimum.at(first_bad, shown.demo[followed < 0.5], shown.start[followed < 0.5])
+        np.minimum.at(first_bad, shown.demo[lost], shown.start[lost] + bad_steps.argmax(axis=1))
         return {
             "distance": mean_by_demonstration(shown.distances, shown),
             "feasibility": assessment.scored(self),
