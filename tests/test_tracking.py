@@ -229,3 +229,14 @@ def test_a_clipped_velocity_is_no_hidden_state() -> None:
     own = explored(Saturating())
     assert (~Saturating().restorable(own.trajectories.observations)).mean() > 0.5
     assert not hides_state(own, Saturating(), SCALE)
+
+
+def test_a_few_demonstrations_in_other_units_do_not_widen_the_tolerance_for_the_rest() -> None:
+    clean = both(own=20, other=10)
+    wild = pushes(5, seed=9)
+    scaled = Demonstrations(np.rad2deg(wild.observations), wild.lengths, wild.returns)
+    found = tracked(join([clean, scaled]))
+    near = max(conformal_quantile(each.distances, 0.05) for each in (found.own, found.retraced))
+    assert near < FOLLOWED
+    assert (found.shown.distances[found.shown.demo < 20] < FOLLOWED).all()
+    assert np.median(found.shown.distances[found.shown.demo >= 20]) > 5 * FOLLOWED

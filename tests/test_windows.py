@@ -13,7 +13,7 @@ from imitable.inverse_dynamics import OUT_OF_REACH, Recovered, Solved, step_scal
 from imitable.noise import restorable_rows
 from imitable.simulators import Simulator
 from imitable.tracking import own_windows
-from imitable.windows import FOLLOWED, Windows, disagreeing, draw_windows, follow_windows, join_windows, select_windows
+from imitable.windows import ENOUGH, FOLLOWED, Windows, disagreeing, draw_windows, follow_windows, join_windows, select_windows
 
 OWN = own_windows(CART, CART.initial_states(30, np.random.default_rng(0)), 60, rng=np.random.default_rng(0))
 SCALE = step_scale(OWN)
@@ -231,3 +231,12 @@ def test_where_nothing_can_be_restored_windows_still_begin_somewhere() -> None:
     fast = Demonstrations(slow.observations + np.array([0.0, 0.0, 10.0, 0.0]), slow.lengths)
     starts = draw_windows(fast, np.arange(3), 10, restorable=restorable_rows(fast, Clipped()), rng=np.random.default_rng(0))
     assert ((starts >= 0) & (starts <= 50)).all()
+
+
+def test_a_window_is_given_up_after_a_few_steps_out_of_reach() -> None:
+    given, asked = pushes(8, seed=1, steps=20, strengths=1.2), Blind([])
+    windows, _ = follow(given, length=20, hopeless=np.inf, confirm=(asked,))
+    tried = (~np.isnan(windows.step_distances)).sum(axis=1)
+    assert (np.nansum(windows.step_distances > FOLLOWED, axis=1) == ENOUGH).all()
+    assert (tried < 20).all()
+    assert sum(asked.asked) == 8 * ENOUGH

@@ -114,7 +114,7 @@ def _tracked(assessment: Assessment, given: Demonstrations, rng: Generator) -> T
         robot=robot,
         inverse_dynamics=inverse,
         scale=scale,
-        hopeless=HOPELESS + 3 * noise,
+        hopeless=HOPELESS + 3 * noise if noise else HOPELESS / 2,
         lost_beyond=np.inf if noise else FOLLOWED,
         confirm=assessment.patient_inverses,
     )

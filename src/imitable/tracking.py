@@ -104,7 +104,7 @@ def track(
 ) -> Tracked:
     """Follow a few windows of every demonstration, and more where they disagree, beside windows of the robot's own."""
     choosing, drawing, perturbing = rng.spawn(3)
-    hopeless, doubted = HOPELESS + 3 * noise, np.inf
+    hopeless, doubted = HOPELESS / 2 if confirm else HOPELESS + 3 * noise, np.inf
 
     def follow(
         given: Demonstrations, demos: Integers, length: int, restorable: Booleans, *, starts: Integers | None = None, **more: Progress
@@ -142,8 +142,22 @@ def track(
     assert ours is not None
     progress(0.1)
 
+    # At first a step that is far off is not doubted.
+    doubted = HOPELESS
+    shown, _ = follow(
+        demonstrations,
+        np.tile(np.arange(len(demonstrations)), fewest),
+        length,
+        restorable,
+        progress=lambda fraction: progress(0.1 + 0.5 * fraction),
+    )
+    doubted = np.inf
+
     groups = NOISY_GROUPS if noise else GROUPS
-    demos = np.repeat(choosing.choice(len(demonstrations), groups, replace=len(demonstrations) < groups), fewest)
+    # States far from all that the robot follows, such as joints in degrees, do not show what is usual for it.
+    usual = np.unique(shown.demo[shown.distances <= HOPELESS / 2 + 3 * noise])
+    usual = usual if len(usual) else np.arange(len(demonstrations))
+    demos = np.repeat(choosing.choice(usual, groups, replace=len(usual) < groups), fewest)
     rows = demonstrations.starts[demos] + draw_windows(demonstrations, demos, length, restorable=restorable, rng=drawing)
     last = (demonstrations.starts + demonstrations.lengths)[demos]
     starts = robot.restore(demonstrations.observations[rows])
@@ -156,17 +170,10 @@ def track(
         task_like = noisy(made.trajectories, noise, scale, perturbing)
         mine.append(follow(task_like, np.arange(len(task_like)), length, restorable_rows(task_like, robot))[0])
     ours, retraced = (replace(each, demo=np.arange(len(each)) // fewest) for each in (join_windows([ours, mine[0]]), mine[1]))
-    progress(0.3)
+    progress(0.8)
 
-    near = max(FOLLOWED, *(conformal_quantile(each.distances[each.settled], 0.05) for each in (ours, retraced)))
-    if confirm:  # one step beyond that is enough, and at first a step that is far beyond is not doubted
-        hopeless, doubted = min(2 * near, HOPELESS), HOPELESS
-    everyone = np.arange(len(demonstrations))
-    shown, _ = follow(
-        demonstrations, np.tile(everyone, fewest), length, restorable, progress=lambda fraction: progress(0.3 + 0.5 * fraction)
-    )
     if not noise:
-        doubted = np.inf
+        near = max(FOLLOWED, *(conformal_quantile(each.distances[each.settled], 0.05) for each in (ours, retraced)))
         lost = np.flatnonzero((shown.distances > near) & disagreeing(shown, near)[shown.demo])
         again, _ = follow(demonstrations, shown.demo[lost], length, restorable, starts=shown.start[lost])
         kept = np.setdiff1d(np.arange(len(shown)), lost)

@@ -15,6 +15,8 @@ FOLLOWED = 0.05
 """A mean distance up to which a window counts as followed, in units of the robot's own one-step changes."""
 HOPELESS = 1.0
 """A distance, beyond the noise, after which following a window is given up: it is far from any that counts as followed."""
+ENOUGH = 3
+"""Steps out of reach after which a window is given up, each being tried several times."""
 TRIES = 20
 """Starts drawn for a window, to find one at an observation that determines the state."""
 
@@ -99,6 +101,7 @@ def follow_windows(
     by_column, worst = np.zeros((count, demonstrations.width)), np.zeros(count)
     limits, growth = np.zeros((count, len(robot.action_low))), np.ones(count)
     chasing, on_track = np.ones((2, count), dtype=bool)
+    bad = np.zeros(count, dtype=np.int64)
     for time in range(longest):
         chasing &= time < lengths
         active = np.flatnonzero(chasing)
@@ -125,8 +128,12 @@ def follow_windows(
         growth[active] = np.where(on_track[active] & (now > worst[active]), found.growth, growth[active])
         worst[active] = np.where(on_track[active], np.maximum(worst[active], now), worst[active])
         on_track[active] &= now <= lost_beyond  # from here on, what the robot lacks is to get back
-        lost = (now > hopeless) & judged[active, time] if put_back else now > hopeless
-        chasing[active[lost]] = False
+        if put_back:
+            bad[active] += judged[active, time] & (now > lost_beyond)
+            given_up = (now > hopeless) & judged[active, time] | (bad[active] >= ENOUGH)
+        else:
+            given_up = now > hopeless
+        chasing[active[given_up]] = False
         progress((time + 1) / longest)
     limiting = np.where(limits.any(axis=1), limits.argmax(axis=1), -1)
     summed, settled = _farthest(distances, judged) if put_back else _mean_distances(distances, judged, lengths, lost_beyond)
