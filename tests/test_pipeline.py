@@ -226,6 +226,7 @@ def test_joints_are_looked_at_where_a_demonstration_is_lost_first_and_where_it_i
         np.zeros(2, np.int64),
         np.array([50, 2]),
         np.array([9.0, 1.0]),
+        np.zeros((2, 10)),
         np.zeros(2, np.int64),
         np.zeros(2, np.int64),
         np.ones(2),

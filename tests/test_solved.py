@@ -22,7 +22,8 @@ class Cart:
     action_high: Array = field(default_factory=lambda: np.array([1.0, 4.0]))
 
     def step(self, states: Array, actions: Array) -> Array:
-        pushed = np.clip(actions, self.action_low, self.action_high) @ np.array([[1.0, 0.3], [-0.2, 0.5]]) * self.reach
+        first, second = self.reach * np.clip(actions, self.action_low, self.action_high).T
+        pushed = np.stack([first - 0.2 * second, 0.3 * first + 0.5 * second], axis=1)  # a product of matrices rounds by batch size
         moved = states.copy()
         moved[:, 2:4] += 0.1 * pushed
         moved[:, :2] += 0.1 * moved[:, 2:4]

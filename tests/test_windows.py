@@ -240,3 +240,11 @@ def test_a_window_is_given_up_after_a_few_steps_out_of_reach() -> None:
     assert (np.nansum(windows.step_distances > FOLLOWED, axis=1) == ENOUGH).all()
     assert (tried < 20).all()
     assert sum(asked.asked) == 8 * ENOUGH
+
+
+def test_a_window_that_begins_where_the_state_is_not_known_is_not_judged() -> None:
+    slow = pushes(3, seed=0)
+    fast = Demonstrations(slow.observations + np.array([0.0, 0.0, 10.0, 0.0]), slow.lengths)
+    windows, _ = follow(fast, length=10, robot=Clipped(), confirm=(INVERSE,))
+    assert not windows.settled.any()
+    assert np.isnan(windows.step_distances).all()

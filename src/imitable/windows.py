@@ -109,6 +109,7 @@ def follow_windows(
             break
         if put_back:
             known = active[restorable[rows[active] + time]]
+            on_track &= time > 0  # where it could not be put, nothing can be judged
             states[known], on_track[known] = robot.restore(demonstrations.observations[rows[known] + time]), True
         wanted = demonstrations.observations[rows[active] + time + 1]
         found = inverse_dynamics(states[active], wanted, guess=guess[active])
