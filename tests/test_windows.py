@@ -248,3 +248,22 @@ def test_a_window_that_begins_where_the_state_is_not_known_is_not_judged() -> No
     windows, _ = follow(fast, length=10, robot=Clipped(), confirm=(INVERSE,))
     assert not windows.settled.any()
     assert np.isnan(windows.step_distances).all()
+
+
+def test_one_lost_step_settles_a_window_of_which_little_can_be_judged() -> None:
+    given = pushes(3, seed=0, strengths=4.0)
+    given = Demonstrations(given.observations - np.repeat(given.observations[given.starts], 61, axis=0), given.lengths)  # from rest
+    windows, _ = follow(given, length=10, robot=Clipped(), confirm=(INVERSE,), hopeless=np.inf)
+    tried_and_judged = np.isfinite(windows.step_distances).sum(axis=1)
+    assert (tried_and_judged < 5).all(), "then it is too fast to be restored"
+    assert windows.settled.all()
+    assert (windows.distances > FOLLOWED).all()
+
+
+def test_the_only_observation_that_determines_a_state_is_found() -> None:
+    given = pushes(2, seed=0)
+    restorable = np.zeros(len(given.observations), dtype=bool)
+    restorable[given.starts + np.array([17, 60])] = True  # the second is too late for a window of ten steps
+    starts = draw_windows(given, np.repeat([0, 1], 10), 10, restorable=restorable, rng=np.random.default_rng(0))
+    assert (starts[:10] == 17).all()
+    assert len(set(starts[10:].tolist())) > 5

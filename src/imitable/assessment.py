@@ -28,7 +28,7 @@ from imitable.simulators import Simulator
 from imitable.tracking import Tracked, hides_state, own_windows, replay_windows, track
 from imitable.windows import Windows
 
-ASSESS_VERSION = 6
+ASSESS_VERSION = 7
 """Raised when the numbers of exploration, inverse dynamics or replay change: what was kept before then no longer counts."""
 
 Keep = Callable[[str, Mapping[str, object], Callable[[], Arrays]], Arrays]

@@ -17,8 +17,6 @@ HOPELESS = 1.0
 """A distance, beyond the noise, after which following a window is given up: it is far from any that counts as followed."""
 ENOUGH = 3
 """Steps out of reach after which a window is given up, each being tried several times."""
-TRIES = 20
-"""Starts drawn for a window, to find one at an observation that determines the state."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +39,8 @@ class Windows:
     growth: Array
     """(window,) by what factor the action limits would have to grow, at the step where it was lost, else at its worst one."""
     settled: Booleans
-    """(window,) False where it was lost, though not by far, at a step whose action was not settled: that says little about the robot."""
+    """(window,) False where it was lost, though not by far, at a step whose action was not settled, or where few steps could be judged and
+    none of them was lost: that says little about the robot."""
 
     def __len__(self) -> int:
         return len(self.demo)
@@ -65,9 +64,12 @@ def draw_windows(demonstrations: Demonstrations, demos: Integers, length: int, *
     """(N,) a random start of a window of this length in each of these demonstrations, if possible at a restorable (row,) observation;
     0 in shorter ones."""
     room = np.maximum(demonstrations.lengths[demos] - length, 0) + 1
-    drawn = (rng.random((TRIES, len(demos))) * room).astype(np.int64)
-    good = restorable[demonstrations.starts[demos] + drawn]
-    return np.asarray(drawn[good.argmax(axis=0), np.arange(len(demos))])
+    fraction = rng.random(len(demos))
+    drawn, first = (fraction * room).astype(np.int64), demonstrations.starts[demos]
+    for each in np.flatnonzero(~restorable[first + drawn]):
+        if len(possible := np.flatnonzero(restorable[first[each] : first[each] + room[each]])):
+            drawn[each] = possible[int(fraction[each] * len(possible))]
+    return np.asarray(drawn)
 
 
 def follow_windows(
@@ -137,7 +139,10 @@ def follow_windows(
         chasing[active[given_up]] = False
         progress((time + 1) / longest)
     limiting = np.where(limits.any(axis=1), limits.argmax(axis=1), -1)
-    summed, settled = _farthest(distances, judged) if put_back else _mean_distances(distances, judged, lengths, lost_beyond)
+    if put_back:
+        summed, settled = _farthest(distances, judged, lost_beyond)
+    else:
+        summed, settled = _mean_distances(distances, judged, lengths, lost_beyond)
     by_step = np.where(judged, distances, np.nan) if put_back else distances
     return Windows(demos, starts, summed, by_step, by_column.argmax(axis=1), limiting, growth, settled), steps
 
@@ -164,7 +169,8 @@ def _mean_distances(distances: Array, judged: Booleans, lengths: Integers, lost_
     return total / lengths, judged[np.arange(len(lengths)), at]
 
 
-def _farthest(distances: Array, judged: Booleans) -> tuple[Array, Booleans]:
-    """(window,) the farthest of the steps judged; and whether at least half of those tried were."""
+def _farthest(distances: Array, judged: Booleans, lost_beyond: float) -> tuple[Array, Booleans]:
+    """(window,) the farthest of the steps judged; and whether one of them was lost, or at least half of those tried were judged."""
+    farthest = np.where(judged, distances, 0.0).max(axis=1, initial=0.0)
     tried = (~np.isnan(distances)).sum(axis=1)
-    return np.where(judged, distances, 0.0).max(axis=1, initial=0.0), 2 * judged.sum(axis=1) >= tried
+    return farthest, (farthest > lost_beyond) | (2 * judged.sum(axis=1) >= tried)

@@ -17,7 +17,7 @@ from imitable.windows import FOLLOWED, Windows
 if TYPE_CHECKING:
     from imitable.assessment import Assessment
 
-FRAGMENTS = 0.1
+FRAGMENTS = 0.25
 """Feasibility below this is none: the robot can follow no more than fragments."""
 
 UNSETTLED = 0.5
