@@ -14,7 +14,16 @@ from imitable.errors import ImitableError
 from imitable.inverse_dynamics import Solved
 from imitable.noise import noisy
 from imitable.scores import Feasibility, Tolerance
-from imitable.scores.feasibility import FRAGMENTS, TransitionFeasibility, mean_by_demonstration, own_statistics, ramp_down, worst_window
+from imitable.scores.feasibility import (
+    FRAGMENTS,
+    SATURATED,
+    TransitionFeasibility,
+    mean_by_demonstration,
+    median_by_demonstration,
+    own_statistics,
+    ramp_down,
+    worst_window,
+)
 from imitable.tracking import FEWEST, Tracked, own_windows
 from imitable.windows import FOLLOWED, Windows
 
@@ -109,11 +118,12 @@ def test_fresh_own_demonstrations_are_rejected_as_rarely_as_promised(level: floa
         assessment = assessed(noisy(fresh, level, scale, rng), seed=seed)
         assert assessment.noise == pytest.approx(level, rel=0.2)
         shown = assessment.tracked.shown
-        distances = mean_by_demonstration(shown.distances, shown)
-        rejected.append((distances > score.tolerance(assessment).d_min).mean())
+        distances = median_by_demonstration(shown.distances, shown)
+        tolerance = score.tolerance(assessment)
+        rejected.append((distances > tolerance.d_min).mean())
         assert (assessment.scored(score) > 0).mean() > 0.9
-    # Where noise is as large as a step, what the robot retraces saturates more than what was shown, and fewer are rejected.
-    assert (0.05 if level < 1 else 0.02) < np.mean(rejected) < 0.115
+        assert tolerance.d_max < 2.5 * np.median(distances), "and not because everything is accepted"
+    assert np.mean(rejected) < 0.115
 
 
 @pytest.mark.parametrize("level", [0.05, 0.2])
@@ -122,8 +132,8 @@ def test_own_demonstrations_that_saturate_are_not_rejected_for_noise(level: floa
     given = noisy(clean, level, assessed(clean).step_scale, np.random.default_rng(0))
     assessment = assessed(given)
     shown = assessment.tracked.shown
-    rejected = mean_by_demonstration(shown.distances, shown) > FEASIBILITY.tolerance(assessment).d_min
-    assert rejected.mean() < 0.1
+    rejected = median_by_demonstration(shown.distances, shown) > FEASIBILITY.tolerance(assessment).d_min
+    assert rejected.mean() <= FEASIBILITY.false_reject_rate + 0.015
 
 
 def test_without_noise_own_demonstrations_are_hardly_ever_rejected() -> None:
@@ -187,11 +197,11 @@ def test_a_robot_that_follows_itself_exactly_still_tolerates_a_little() -> None:
     assert FEASIBILITY.tolerance_of(of_own([0.0] * 99)) == Tolerance(FOLLOWED, 2 * FOLLOWED)
 
 
-def test_with_noise_means_over_windows_are_compared() -> None:
-    own = [each for pair in (np.arange(1, 41) / 10).tolist() for each in (pair - 0.05, pair + 0.05)]
-    tracked = of_own(own, noise=0.5, groups=2)
+def test_with_noise_medians_over_windows_are_compared() -> None:
+    own = [each for middle in (np.arange(1, 41) / 10).tolist() for each in (middle - 0.05, 1e3, middle)]
+    tracked = of_own(own, noise=0.5, groups=3)
     assert own_statistics(tracked)[0] == pytest.approx(np.arange(1, 41) / 10)
-    assert Feasibility(0.05).tolerance_of(tracked).d_min == pytest.approx(3.9)
+    assert Feasibility(0.05).tolerance_of(tracked).d_min == pytest.approx(3.9 * SATURATED)
     assert [each.tolist() for each in own_statistics(replace(tracked, noise=0.0))] == [own, own]
 
 
@@ -254,11 +264,10 @@ def test_the_facts_state_the_promised_and_the_realised_rate(mixed: Assessment) -
 
 
 def test_the_realised_rate_is_measured_on_windows_that_did_not_set_the_tolerance() -> None:
-    clean = pushes(10, seed=0, gentle=0.4)
-    given = noisy(clean, 0.3, assessed(clean).step_scale, np.random.default_rng(0))
-    rates = [Feasibility(0.2).facts(assessed(given, seed=seed))["realised_false_reject_rate"] for seed in range(6)]
-    assert np.mean(rates) == pytest.approx(0.2, abs=0.1)
-    assert len(set(rates)) > 1
+    near, far = np.linspace(0.1, 1.0, 40), np.linspace(2.0, 3.0, 40)
+    for setting, measured, rate in ((near, far, 1.0), (far, near, 0.0), (near, near, 0.2)):
+        own = np.stack([setting, measured], axis=1).ravel().tolist()
+        assert Feasibility(0.2).realised_of(of_own(own)) == pytest.approx(rate, abs=0.03)
 
 
 def test_nothing_feasible_is_an_error_with_numbers() -> None:

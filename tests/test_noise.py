@@ -18,12 +18,12 @@ SCALE = step_scale(OWN)
 @pytest.mark.parametrize("level", [0.05, 0.2, 1.0])
 def test_the_level_of_noise_is_recovered(level: float, strengths: float) -> None:
     given = noisy(pushes(40, seed=5, strengths=strengths), level, SCALE, np.random.default_rng(0))
-    assert noise_level(OWN, given, SCALE) == pytest.approx(level, rel=0.2)
+    assert noise_level(OWN, given, SCALE, CART) == pytest.approx(level, rel=0.2)
 
 
 @pytest.mark.parametrize("strengths", [1.0, 2.0], ids=["own", "another body's"])
 def test_clean_demonstrations_have_no_noise(strengths: float) -> None:
-    assert noise_level(OWN, pushes(40, seed=5, strengths=strengths), SCALE) < 1e-3
+    assert noise_level(OWN, pushes(40, seed=5, strengths=strengths), SCALE, CART) < 1e-3
 
 
 def test_noise_is_measured_in_units_of_own_steps_whatever_the_units_of_columns() -> None:
@@ -34,7 +34,7 @@ def test_noise_is_measured_in_units_of_own_steps_whatever_the_units_of_columns()
         return Demonstrations(each.observations * units, each.lengths)
 
     own = Episodes(scaled(OWN.trajectories), OWN.actions, 0)
-    assert noise_level(own, scaled(given), SCALE * units) == pytest.approx(noise_level(OWN, given, SCALE), rel=1e-6)
+    assert noise_level(own, scaled(given), SCALE * units, CART) == pytest.approx(noise_level(OWN, given, SCALE, CART), rel=1e-6)
 
 
 def test_noise_is_added_to_every_column_in_its_units_and_none_is_none() -> None:
@@ -49,4 +49,4 @@ def test_noise_is_added_to_every_column_in_its_units_and_none_is_none() -> None:
 def test_what_is_reached_exactly_is_not_noisy(level: float, expected: bool) -> None:
     given = noisy(join([pushes(10, seed=0), pushes(30, seed=1, strengths=3.0)]), level, SCALE, np.random.default_rng(0))
     inverse = Solved().restored({"scale": SCALE}, CART)
-    assert is_noise(0.2, given, CART, inverse, rng=np.random.default_rng(0)) == expected
+    assert is_noise(0.2, given, CART, inverse, scale=SCALE, rng=np.random.default_rng(0)) == expected

@@ -20,7 +20,7 @@ from imitable.inverse_dynamics import (
     floored_scale,
     step_scale,
 )
-from imitable.noise import is_noise, noise_level, restorable_rows
+from imitable.noise import is_noise, noise_level, noise_margin, restorable_rows
 from imitable.replay import Replay, replay
 from imitable.rollouts import Episodes, explore
 from imitable.scores import Feasibility, RectifiedOptimality, Score, product
@@ -28,7 +28,7 @@ from imitable.simulators import Simulator
 from imitable.tracking import Tracked, hides_state, own_windows, replay_windows, track
 from imitable.windows import Windows
 
-ASSESS_VERSION = 7
+ASSESS_VERSION = 8
 """Raised when the numbers of exploration, inverse dynamics or replay change: what was kept before then no longer counts."""
 
 Keep = Callable[[str, Mapping[str, object], Callable[[], Arrays]], Arrays]
@@ -223,7 +223,8 @@ class Assessment:
         """
         demonstrations, robot = self.demonstrations, self.robot
         observations, rows = demonstrations.observations, demonstrations.transition_rows
-        depth = steps_since_restorable(demonstrations, robot)
+        margin = noise_margin(self._noise, floored_scale(self.step_scale))
+        depth = steps_since_restorable(demonstrations, robot, margin=margin)
         needed = used & (depth >= 0) & (depth <= CARRIED)
         for level in range(int(depth[needed].max(initial=0)), 0, -1):
             needed[np.flatnonzero(needed & (depth == level)) - 1] = True
@@ -253,10 +254,10 @@ class Assessment:
         fitted = self.model.fit(training, self.robot, rng=deepcopy(self.streams[1]), progress=part_of(self.progress, 0.0, 0.4))
         learned = {f"model {name}": array for name, array in fitted.arrays().items()}
         scale = floored_scale(self.step_scale)
-        noise, hidden = noise_level(training, self.demonstrations, scale), hides_state(training, self.robot, scale)
+        noise, hidden = noise_level(training, self.demonstrations, scale, self.robot), hides_state(training, self.robot, scale)
         if noise > NEGLIGIBLE_NOISE and not hidden and hasattr(self.model, "coarse"):
             inverse = self.model.coarse(0.0).restored(fitted.arrays(), self.robot)
-            noise *= is_noise(noise, self.demonstrations, self.robot, inverse, rng=deepcopy(self.streams[2]))
+            noise *= is_noise(noise, self.demonstrations, self.robot, inverse, scale=scale, rng=deepcopy(self.streams[2]))
         facts = {
             "noise": np.array(noise),
             "hides state": np.array(hidden),
@@ -315,10 +316,10 @@ NEGLIGIBLE_NOISE = 0.02
 """Estimated noise below this is taken for none: contacts make the estimate a little too large."""
 
 
-def steps_since_restorable(demonstrations: Demonstrations, robot: Simulator) -> Integers:
+def steps_since_restorable(demonstrations: Demonstrations, robot: Simulator, *, margin: Array | float = 0.0) -> Integers:
     """(transition,) steps since an observation of the demonstration last determined the robot's state, 0 where it does; -1: never yet."""
     rows, index = demonstrations.transition_rows, np.arange(len(demonstrations.transition_rows))
-    last = np.maximum.accumulate(np.where(restorable_rows(demonstrations, robot)[rows], index, -1))
+    last = np.maximum.accumulate(np.where(restorable_rows(demonstrations, robot, margin=margin)[rows], index, -1))
     first = np.repeat(np.cumsum(demonstrations.lengths) - demonstrations.lengths, demonstrations.lengths)
     return np.asarray(np.where(last >= first, index - last, -1))
 

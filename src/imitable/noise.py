@@ -16,28 +16,40 @@ SOLVED_TRANSITIONS, EXACT_SHARE = 256, 0.05
 """Transitions solved for to see whether an estimated level of noise is noise, and the share that is then reached by chance."""
 
 
-def restorable_rows(trajectories: Demonstrations, robot: Simulator) -> Booleans:
-    """(row,) which observations determine the robot's state, which one with a clipped velocity does not."""
+def restorable_rows(trajectories: Demonstrations, robot: Simulator, *, margin: Array | float = 0.0) -> Booleans:
+    """(row,) which observations determine the robot's state, which one with a clipped velocity does not; with a margin (observation,) also
+    those that are as near to such a one, since noise moves what is clipped off its limit."""
     observations = trajectories.observations
-    return robot.restorable(observations) if hasattr(robot, "restorable") else np.ones(len(observations), dtype=bool)
+    if not hasattr(robot, "restorable"):
+        return np.ones(len(observations), dtype=bool)
+    return np.asarray(robot.restorable(observations + margin) & robot.restorable(observations - margin))
 
 
-def noise_level(own: Episodes, demonstrations: Demonstrations, scale: Array) -> float:
+def noise_margin(noise: float, scale: Array) -> Array:
+    """(observation,) how far noise of this level may move an observation."""
+    return np.asarray(3 * noise * scale)
+
+
+def noise_level(own: Episodes, demonstrations: Demonstrations, scale: Array, robot: Simulator) -> float:
     """The standard deviation of noise on the demonstrations' observations, in units of the robot's own one-step changes.
 
     In clean trajectories of whatever body some columns follow from others, such as the change of a position from velocities. Each
     column's change is regressed on all else over the robot's own trajectories; what the demonstrations leave unexplained beyond that,
     in the column that is explained best, is noise.
     """
-    before, after = (_pairs(own.trajectories, scale), _pairs(demonstrations, scale))
+    before, after = (_pairs(each, scale, robot) for each in (own.trajectories, demonstrations))
+    if not (len(before[0]) and len(after[0])):
+        return 0.0
     moving = np.flatnonzero(before[1].std(axis=0) > MOVING)
     levels = (_column_noise(before, after, int(column)) for column in moving)
     return min((level for level in levels if np.isfinite(level)), default=0.0)
 
 
-def _pairs(trajectories: Demonstrations, scale: Array, most: int = 20_000) -> tuple[Array, Array]:
-    """Scaled observations and changes of up to `most` transitions, evenly spread."""
+def _pairs(trajectories: Demonstrations, scale: Array, robot: Simulator, most: int = 20_000) -> tuple[Array, Array]:
+    """Scaled observations and changes of up to `most` transitions, evenly spread, between observations that determine states."""
+    clear = restorable_rows(trajectories, robot, margin=scale)  # by a whole step, as long as the noise is not known
     rows = trajectories.transition_rows
+    rows = rows[clear[rows] & clear[rows + 1]]
     rows = rows[:: max(1, len(rows) // most)]
     observations = trajectories.observations[rows] / scale
     return observations, trajectories.observations[rows + 1] / scale - observations
@@ -69,7 +81,9 @@ def noisy(trajectories: Demonstrations, level: float, scale: Array, rng: Generat
     return Demonstrations(trajectories.observations + noise, trajectories.lengths, trajectories.returns)
 
 
-def is_noise(level: float, demonstrations: Demonstrations, robot: Simulator, inverse_dynamics: InverseDynamics, *, rng: Generator) -> bool:
+def is_noise(
+    level: float, demonstrations: Demonstrations, robot: Simulator, inverse_dynamics: InverseDynamics, *, scale: Array, rng: Generator
+) -> bool:
     """Whether an estimated level can be noise: then no transition is reached much more exactly than that. Contacts, which a regression
     does not explain, can be mistaken for noise.
 
@@ -78,7 +92,7 @@ def is_noise(level: float, demonstrations: Demonstrations, robot: Simulator, inv
     if len(robot.action_low) >= demonstrations.width:
         return True
     rows = demonstrations.transition_rows
-    rows = rows[restorable_rows(demonstrations, robot)[rows]]
+    rows = rows[restorable_rows(demonstrations, robot, margin=noise_margin(level, scale))[rows]]
     rows = rng.choice(rows, min(len(rows), SOLVED_TRANSITIONS), replace=False)
     found = inverse_dynamics(robot.restore(demonstrations.observations[rows]), demonstrations.observations[rows + 1])
     return bool((found.miss < 0.1 * level).mean() < EXACT_SHARE)

@@ -13,7 +13,7 @@ import numpy as np
 from imitable.arrays import Array, Booleans, Generator, Integers, Progress, no_progress
 from imitable.demonstrations import Demonstrations
 from imitable.inverse_dynamics import InverseDynamics
-from imitable.noise import noisy, restorable_rows
+from imitable.noise import noise_margin, noisy, restorable_rows
 from imitable.replay import replay
 from imitable.rollouts import Episodes, random_actions
 from imitable.simulators import Simulator, advance
@@ -127,7 +127,8 @@ def track(
         )
 
     observed = noisy(own.trajectories, noise, scale, perturbing)
-    restorable_own, restorable = (restorable_rows(each, robot) for each in (observed, demonstrations))
+    margin = noise_margin(noise, scale)
+    restorable_own, restorable = (restorable_rows(each, robot, margin=margin) for each in (observed, demonstrations))
     fewest = NOISY_FEWEST if noise else FEWEST
     budget = (1 + 3 * bool(noise)) * np.clip(STEPS / len(demonstrations), *STEPS_PER_DEMONSTRATION)
     length, cost, ours = 0, 0.0, None
@@ -168,7 +169,7 @@ def track(
     mine = []
     for made in (own_windows(robot, starts, length, rng=choosing), own_windows(robot, starts, length, act=retrace)):
         task_like = noisy(made.trajectories, noise, scale, perturbing)
-        mine.append(follow(task_like, np.arange(len(task_like)), length, restorable_rows(task_like, robot))[0])
+        mine.append(follow(task_like, np.arange(len(task_like)), length, restorable_rows(task_like, robot, margin=margin))[0])
     ours, retraced = (replace(each, demo=np.arange(len(each)) // fewest) for each in (join_windows([ours, mine[0]]), mine[1]))
     progress(0.8)
 
