@@ -251,8 +251,8 @@ def sail_schedule(assessment: Assessment, *, rng: np.random.Generator, quick: bo
     )
     learned = assessment.with_inverse(brief.inverse, brief.exploration)
     more = sail.exploration.episodes / episodes
-    exploring = more * seconds(lambda: learned.own)
-    fits = [seconds(lambda: brief.inverse.fit(learned.own[0], assessment.robot, rng=rng)) for _ in range(2)]
+    exploring = more * seconds(lambda: learned.own_episodes)
+    fits = [seconds(lambda: brief.inverse.fit(learned.own_episodes[0], assessment.robot, rng=rng)) for _ in range(2)]
     fitting = more * sail.inverse.epochs * fits[1]  # the first also loads torch
     state = SailState(brief, learned, TransitionSampler(assessment.demonstrations, weights), rng)
     pretraining = share * seconds(state.pretrain)

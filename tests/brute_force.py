@@ -17,7 +17,7 @@ Trajectory = list[list[float]]
 """The observations of one demonstration, one after the other."""
 
 
-def chased(demonstration: Trajectory, robot: Simulator, f_id: InverseDynamics) -> Trajectory:
+def tracked(demonstration: Trajectory, robot: Simulator, f_id: InverseDynamics) -> Trajectory:
     """xi' of eq. 1: s'_0 = s_0, a'_t = f_id(s'_{t-1}, s_t), s'_t from the robot."""
     state = robot.restore(_one(demonstration[0]))
     reached = [list(demonstration[0])]

@@ -83,7 +83,11 @@ def assessed() -> Numbers:
             f"{name}: replay": assessment.replay.distances().tolist(),
             f"{name}: own replays": [*plain.distances().tolist(), *perturbed.distances().tolist()],
             f"{name}: recovered actions": [float(usable.sum()), float(actions.mean()), float(actions.std()), *actions[:3, 0].tolist()],
-            f"{name}: windows": [float(tracked.length), *np.quantile(tracked.own.distances, [0.5, 0.95]), *tracked.shown.distances[::20]],
+            f"{name}: windows": [
+                float(tracked.length),
+                *np.quantile(tracked.own_windows.distances, [0.5, 0.95]),
+                *tracked.shown.distances[::20],
+            ],
         }
     return found | pushed()
 
@@ -98,7 +102,7 @@ def pushed() -> Numbers:
         assessment = assess(shown, cart.CART, exploration=Exploration(episodes=10, steps=40), rng=np.random.default_rng(2))
         tracked = assessment.tracked
         found[f"{name}: windows"] = [
-            *(assessment.noise, float(tracked.length), *np.quantile(tracked.own.distances, [0.5, 0.95])),
+            *(assessment.noise, float(tracked.length), *np.quantile(tracked.own_windows.distances, [0.5, 0.95])),
             *tracked.shown.distances[:6],
         ]
         found[f"{name}: weights"] = assessment.scored(assessment.default_score).tolist()
@@ -111,7 +115,7 @@ def learned() -> Numbers:
     weights = assessment.weights(turntable.OURS)
     sampler, rng = TransitionSampler(given, weights), np.random.default_rng(0)
     found = {"weights": weights.tolist(), "drawn": sampler.draw_indices(5, rng).tolist()}
-    found["returns"] = evaluate(lambda seen: turntable.chase(seen, rng), assessment.robot, episodes=3, rng=rng).returns.tolist()
+    found["returns"] = evaluate(lambda seen: turntable.turn_to_goal(seen, rng), assessment.robot, episodes=3, rng=rng).returns.tolist()
     for name, learner in tiny.LEARNERS.items():
         first = next(iter(learner(assessment, np.linspace(0.1, 1.0, 10), rng=np.random.default_rng(0))))
         actions = first.policy(given.observations)

@@ -275,8 +275,8 @@ def test_simulations_that_break_down_are_counted_by_part() -> None:
     lowest = [CLOCKWISE.restore(given.trajectory(index))[:, 0].min() for index in range(8)]
     assert assessment.diverged["replay"] == sum(angle < turntable.BRITTLE.limit for angle in lowest)
     assert 0 < assessment.diverged["replay"] < 8
-    training, apart = assessment.own
-    assert assessment.diverged["inverse dynamics"] == training.diverged + apart.diverged > 0
+    training, held_out = assessment.own_episodes
+    assert assessment.diverged["inverse dynamics"] == training.diverged + held_out.diverged > 0
 
 
 # Exploration
@@ -293,9 +293,9 @@ def test_an_exploration_that_makes_no_sense_is_refused_by_name(name: str, value:
 
 @pytest.mark.parametrize(("steps", "longest"), [(1, 1), (7, 7), (100, 50), (None, 50)])
 def test_exploration_takes_as_many_steps_as_asked_for_or_whole_episodes(steps: int | None, longest: int) -> None:
-    training, apart = Exploration(episodes=10, steps=steps, held_out_share=0.3)(CLOCKWISE, rng=np.random.default_rng(0))
-    assert (len(training.trajectories), len(apart.trajectories)) == (7, 3)
-    for each in (training, apart):
+    training, held_out = Exploration(episodes=10, steps=steps, held_out_share=0.3)(CLOCKWISE, rng=np.random.default_rng(0))
+    assert (len(training.trajectories), len(held_out.trajectories)) == (7, 3)
+    for each in (training, held_out):
         assert (each.trajectories.lengths == longest).all()
         rows, observations = each.trajectories.transition_rows, each.trajectories.observations
         stepped = CLOCKWISE.observe(CLOCKWISE.step(CLOCKWISE.restore(observations[rows]), each.actions))
@@ -342,7 +342,7 @@ def test_another_inverse_dynamics_shares_all_but_itself() -> None:
     assert other.demonstrations is assessment.demonstrations
     assert other.robot is assessment.robot
     assert (other.model, other.exploration.episodes) == (Solved(), 5)
-    assert len(other.own[0].trajectories) == 4
+    assert len(other.own_episodes[0].trajectories) == 4
     assert other.diverged is assessment.diverged, "what breaks down is counted together"
 
 
@@ -424,8 +424,8 @@ def test_all_weights_zero_is_an_error_that_names_the_score() -> None:
     for score in (Nothing(), product(Uniform(), Nothing())):
         with pytest.raises(ImitableError, match=r"all 12 weights are zero: .*Nothing\(\).* finds nothing worth imitating"):
             turntable.assessed().weights(score)
-    hopeless = replace(OPTIMALITY, sigma=12.5, feasibility=FEASIBILITY)
-    assert "raise sigma (now 12.5)" in hopeless.why_zero(turntable.assessed())
+    strict = replace(OPTIMALITY, sigma=12.5, feasibility=FEASIBILITY)
+    assert "raise sigma (now 12.5)" in strict.why_zero(turntable.assessed())
 
 
 def test_one_demonstration_is_assessed_and_trusted() -> None:

@@ -15,7 +15,7 @@ from imitable.inverse_dynamics.solved import SolvedInverseDynamics
 from imitable.rollouts import Episodes
 from imitable.simulators.joint_columns import JointColumns, joint_columns
 from imitable.simulators.mujoco import MujocoRobot, gymnasium_robot, model_robot
-from imitable.tracking import own_windows
+from imitable.tracking import rollout_from
 from legged import QUADRUPED
 
 Change = Callable[[np.ndarray, JointColumns], None]
@@ -31,7 +31,7 @@ class Body:
 
     def motion(self, steps: int = 40, robot: MujocoRobot | None = None) -> Demonstrations:
         rng, robot = np.random.default_rng(1), robot or self.robot
-        return own_windows(robot, robot.initial_states(8, rng), steps, rng=rng).trajectories
+        return rollout_from(robot, robot.initial_states(8, rng), steps, rng=rng).trajectories
 
     def findings(self, given: Demonstrations, change: Change | None = None) -> tuple[Finding, ...]:
         seen = given.observations.copy()

@@ -117,9 +117,9 @@ class Extreme:
 
 def test_states_are_perturbed_to_both_sides() -> None:
     given, robot = turntable.demonstrations(count=3), turntable.CLOCKWISE
-    chase = turntable.ExactInverse(robot)
-    plain = replay(given, robot, chase).observations
-    moved = [replay(given, robot, chase, noise=0.01, rng=Extreme(end)).observations - plain for end in (0, 1)]  # type: ignore[arg-type]
+    f_id = turntable.ExactInverse(robot)
+    plain = replay(given, robot, f_id).observations
+    moved = [replay(given, robot, f_id, noise=0.01, rng=Extreme(end)).observations - plain for end in (0, 1)]  # type: ignore[arg-type]
     first = given.starts + 1
     assert np.abs(moved[0][first]).max() == pytest.approx(0.01, rel=0.5)
     assert moved[0][first] == pytest.approx(-moved[1][first], abs=1e-3)

@@ -24,7 +24,7 @@ from imitable.scores.feasibility import (
     ramp_down,
     worst_window,
 )
-from imitable.tracking import FEWEST, Tracked, own_windows
+from imitable.tracking import WINDOWS_PER_DEMO, Tracked, rollout_from
 from imitable.windows import FOLLOWED, Windows
 
 FEASIBILITY = Feasibility()
@@ -41,10 +41,10 @@ def spliced(count: int, *, seed: int, first: int = 60, last: int = 90, steps: in
 
 def expected_share(share: float) -> float:
     """Mean over demonstrations of a share that is taken from few windows, and from twice as many where these disagree."""
-    agreed = share**FEWEST
-    mixed = 1 - agreed - (1 - share) ** FEWEST
-    of_first = FEWEST * (share - agreed)  # followed ones among the first, where they disagree
-    return agreed + (of_first + mixed * FEWEST * share) / (2 * FEWEST)
+    agreed = share**WINDOWS_PER_DEMO
+    mixed = 1 - agreed - (1 - share) ** WINDOWS_PER_DEMO
+    of_first = WINDOWS_PER_DEMO * (share - agreed)  # followed ones among the first, where they disagree
+    return agreed + (of_first + mixed * WINDOWS_PER_DEMO * share) / (2 * WINDOWS_PER_DEMO)
 
 
 # Scores
@@ -113,7 +113,7 @@ def test_fresh_own_demonstrations_are_rejected_as_rarely_as_promised(level: floa
     score, rejected = Feasibility(false_reject_rate=0.1), []  # of demonstrations so long that their windows do not overlap
     for seed in range(4):
         rng = np.random.default_rng(100 + seed)
-        fresh = own_windows(CART, CART.initial_states(150, rng), 400, rng=rng).trajectories
+        fresh = rollout_from(CART, CART.initial_states(150, rng), 400, rng=rng).trajectories
         scale = assessed(fresh, seed=seed).step_scale
         assessment = assessed(noisy(fresh, level, scale, rng), seed=seed)
         assert assessment.noise == pytest.approx(level, rel=0.2)
@@ -258,7 +258,7 @@ def test_the_table_says_where_and_why(mixed: Assessment) -> None:
 def test_the_facts_state_the_promised_and_the_realised_rate(mixed: Assessment) -> None:
     found, tolerance = FEASIBILITY.facts(mixed), FEASIBILITY.tolerance(mixed)
     assert found["tolerance"] == [tolerance.d_min, tolerance.d_max]
-    assert found["own_distances"] == pytest.approx(np.percentile(mixed.tracked.own.distances, [0, 50, 100]))
+    assert found["own_distances"] == pytest.approx(np.percentile(mixed.tracked.own_windows.distances, [0, 50, 100]))
     assert (found["window"], found["noise"], found["false_reject_rate"]) == (mixed.tracked.length, 0.0, 0.05)
     assert found["realised_false_reject_rate"] == 0.0
 

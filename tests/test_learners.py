@@ -219,7 +219,9 @@ def test_cloning_learns_to_act_as_demonstrated() -> None:
     (checkpoint,) = learned(learner, assessment)
     returns = evaluate(checkpoint.policy, turntable.CLOCKWISE, episodes=100, rng=np.random.default_rng(5)).returns
     rng = np.random.default_rng(0)
-    expert = evaluate(lambda seen: turntable.chase(seen, rng), turntable.CLOCKWISE, episodes=100, rng=np.random.default_rng(5)).returns
+    expert = evaluate(
+        lambda seen: turntable.turn_to_goal(seen, rng), turntable.CLOCKWISE, episodes=100, rng=np.random.default_rng(5)
+    ).returns
     still = evaluate(lambda seen: np.zeros((len(seen), 1)), turntable.CLOCKWISE, episodes=100, rng=np.random.default_rng(5)).returns
     assert returns.mean() > still.mean() + 0.8 * (expert.mean() - still.mean())
 

@@ -8,9 +8,9 @@ from imitable.demonstrations import Demonstrations, join
 from imitable.inverse_dynamics import Solved, step_scale
 from imitable.noise import is_noise, noise_level, noisy
 from imitable.rollouts import Episodes
-from imitable.tracking import own_windows
+from imitable.tracking import rollout_from
 
-OWN = own_windows(CART, CART.initial_states(30, np.random.default_rng(0)), 60, rng=np.random.default_rng(1))
+OWN = rollout_from(CART, CART.initial_states(30, np.random.default_rng(0)), 60, rng=np.random.default_rng(1))
 SCALE = step_scale(OWN)
 
 

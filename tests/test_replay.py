@@ -1,4 +1,4 @@
-"""Chasing demonstrations on the robot."""
+"""Following demonstrations on the robot."""
 
 from collections.abc import Callable
 from dataclasses import replace

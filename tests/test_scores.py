@@ -182,16 +182,16 @@ def by_brute_force(assessment: Assessment, feasibility: ReplayFeasibility, optim
     columns, start_columns = (
         range(demonstrations.width) if given is None else given for given in (feasibility.columns, optimality.columns)
     )
-    held_out = assessment.own[1].trajectories
+    held_out = assessment.own_episodes[1].trajectories
     own = [held_out.trajectory(index).tolist() for index in range(len(held_out))]
     shown = [demonstrations.trajectory(index).tolist() for index in range(len(demonstrations))]
     perturbed = brute_force.chased_perturbed(own, robot, f_id, delta_s=feasibility.delta_s, rng=deepcopy(assessment.streams[2]))
     own_distances, perturbed_distances, distances = (
         [brute_force.trajectory_distance(one, other, columns=columns) for one, other in zip(given, reached, strict=True)]
         for given, reached in (
-            (own, [brute_force.chased(each, robot, f_id) for each in own]),
+            (own, [brute_force.tracked(each, robot, f_id) for each in own]),
             (own, perturbed),
-            (shown, [brute_force.chased(each, robot, f_id) for each in shown]),
+            (shown, [brute_force.tracked(each, robot, f_id) for each in shown]),
         )
     )
     d_min, d_max = min(own_distances), max(perturbed_distances)
@@ -426,7 +426,7 @@ def chosen(returns: list[float] | None, goals: list[float], distances: list[floa
     demonstrations = Demonstrations(np.repeat(CLOCKWISE.observe(states), lengths + 1, axis=0), [lengths] * len(goals), returns)
 
     def keep(part: str, recipe: Mapping[str, object], make: object) -> Arrays:
-        shown = demonstrations if part == "replay" else assessment.own[1].trajectories
+        shown = demonstrations if part == "replay" else assessment.own_episodes[1].trajectories
         by = np.array(distances) if part == "replay" else np.full(len(shown), float("delta_s" in recipe))
         reached, steps = shown.observations.copy(), len(shown.transition_rows)
         reached[shown.transition_rows + 1, 0] += np.repeat(by, shown.lengths)

@@ -8,12 +8,12 @@ from imitable import Demonstrations, assess
 from imitable.assessment import Exploration
 from imitable.self_check import SelfCheck, _copies, self_check
 from imitable.simulators.mujoco import gymnasium_robot
-from imitable.tracking import own_windows
+from imitable.tracking import rollout_from
 
 
 def test_a_robot_tells_its_own_from_what_nobody_can_do() -> None:
     robot, rng = gymnasium_robot("Hopper-v5"), np.random.default_rng(0)
-    own = own_windows(robot, robot.initial_states(8, rng), 40, rng=rng).trajectories
+    own = rollout_from(robot, robot.initial_states(8, rng), 40, rng=rng).trajectories
     found = self_check(assess(own, robot, exploration=Exploration(episodes=10, steps=40)), rng=np.random.default_rng(0))
     assert found.own > 0.95
     assert max(found.amplified, found.compressed, found.shuffled) < 0.05

@@ -244,7 +244,7 @@ def everything(assessment: Assessment, *, delta_s: float = 0.001) -> list[bytes]
     plain, perturbed = assessment.own_replays(delta_s)
     demonstrations = assessment.demonstrations
     actions = assessment.recovered(np.ones(demonstrations.lengths.sum(), bool))[0]
-    windows = (assessment.tracked.shown.distances, assessment.tracked.own.distances)
+    windows = (assessment.tracked.shown.distances, assessment.tracked.own_windows.distances)
     arrays = (assessment.replay.observations, plain.observations, perturbed.observations, np.array(assessment.noise), actions, *windows)
     return [np.ascontiguousarray(each).tobytes() for each in arrays]
 
@@ -448,8 +448,8 @@ def test_demonstrations_are_their_digest() -> None:
 
 
 def test_functions_of_a_module_are_their_name_and_source() -> None:
-    assert describe(turntable.chase)["kind"] == "turntable.chase"
-    assert describe(turntable.chase) != describe(turntable.wander)
+    assert describe(turntable.turn_to_goal)["kind"] == "turntable.turn_to_goal"
+    assert describe(turntable.turn_to_goal) != describe(turntable.wander)
     assert describe(find_task("driving/slow").demonstrators.optimal) == {"kind": "imitable.paper.driving.drive"}
     assert describe(turntable.Turntable)["kind"] == "turntable.Turntable"
 

@@ -19,13 +19,23 @@ from imitable.paper.run import collected
 from imitable.paper.tasks import find_task
 from imitable.rollouts import Episodes
 from imitable.simulators import Simulator
-from imitable.tracking import FEWEST, GROUPS, NOISY_FEWEST, OWN_WINDOWS, Tracked, conformal_quantile, hides_state, own_windows, track
+from imitable.tracking import (
+    GROUPS,
+    NOISY_WINDOWS_PER_DEMO,
+    OWN_WINDOWS,
+    WINDOWS_PER_DEMO,
+    Tracked,
+    conformal_quantile,
+    hides_state,
+    rollout_from,
+    track,
+)
 from imitable.windows import FOLLOWED, Windows
 
 
 def explored(robot: Simulator, *, count: int = 30, steps: int = 60, seed: int = 0) -> Episodes:
     rng = np.random.default_rng(seed)
-    return own_windows(robot, robot.initial_states(count, rng), steps, rng=rng)
+    return rollout_from(robot, robot.initial_states(count, rng), steps, rng=rng)
 
 
 OWN = explored(CART)
@@ -63,7 +73,7 @@ def test_own_windows_are_what_random_actions_do_and_terminations_do_not_end_them
 def test_own_windows_that_break_down_are_left_out_and_counted() -> None:
     robot = Edge(edge=0.0)
     states = np.array([[-5.0, 0, 0, 0], [-0.01, 0, 1.0, 0], [-6.0, 0, 0, 0]])
-    own = own_windows(robot, states, 5, rng=np.random.default_rng(0))
+    own = rollout_from(robot, states, 5, rng=np.random.default_rng(0))
     assert own.diverged == 1
     assert own.trajectories.start_observations.tolist() == states[[0, 2]].tolist()
     assert len(own.actions) == 10
@@ -125,17 +135,17 @@ def test_tracking_takes_few_windows_and_more_where_they_disagree() -> None:
     given = join([pushes(10, seed=0), pushes(10, seed=1, strengths=3.0), pushes(10, seed=2, strengths=strengths)])
     found = tracked(given)
     counts = np.bincount(found.shown.demo, minlength=30)
-    assert (counts[:20] == FEWEST).all()
-    assert set(counts[20:].tolist()) == {FEWEST, 2 * FEWEST}
+    assert (counts[:20] == WINDOWS_PER_DEMO).all()
+    assert set(counts[20:].tolist()) == {WINDOWS_PER_DEMO, 2 * WINDOWS_PER_DEMO}
     assert found.length > 1, "the cart follows its own trajectories as long as one likes"
     assert ((found.shown.start >= 0) & (found.shown.start + found.length <= 60)).all()
     early = found.shown.start + found.length <= 30
     assert (found.shown.distances[early & (found.shown.demo >= 20)] < FOLLOWED).all()
-    assert found.own.distances.max() < FOLLOWED
-    assert len(found.own) == OWN_WINDOWS + GROUPS * FEWEST
-    assert len(found.retraced) == GROUPS * FEWEST
+    assert found.own_windows.distances.max() < FOLLOWED
+    assert len(found.own_windows) == OWN_WINDOWS + GROUPS * WINDOWS_PER_DEMO
+    assert len(found.retraced) == GROUPS * WINDOWS_PER_DEMO
     assert found.retraced.distances.max() < FOLLOWED, "the robot can do what it did"
-    assert np.bincount(found.own.demo).max() == np.bincount(found.retraced.demo).max() == FEWEST
+    assert np.bincount(found.own_windows.demo).max() == np.bincount(found.retraced.demo).max() == WINDOWS_PER_DEMO
 
 
 @pytest.mark.parametrize("level", [0.2, 1.0])
@@ -145,8 +155,8 @@ def test_noisy_windows_of_own_and_shown_are_alike_and_another_bodys_are_not(leve
     found = tracked(given, noise=level)
     assert found.noise == level
     mean = np.bincount(found.shown.demo, found.shown.distances) / np.bincount(found.shown.demo)
-    assert np.bincount(found.shown.demo).tolist() == [NOISY_FEWEST] * 60
-    own = np.bincount(found.own.demo, found.own.distances) / np.bincount(found.own.demo)
+    assert np.bincount(found.shown.demo).tolist() == [NOISY_WINDOWS_PER_DEMO] * 60
+    own = np.bincount(found.own_windows.demo, found.own_windows.distances) / np.bincount(found.own_windows.demo)
     assert np.median(mean[:30]) == pytest.approx(np.median(own), rel=0.15)
     assert mean[30:].min() > own.max()
 
@@ -155,9 +165,9 @@ def test_the_same_generator_tracks_the_same_windows_and_another_does_not() -> No
     given = both(own=5, other=5)
     one, again, other = (tracked(given, seed=seed) for seed in (0, 0, 1))
     assert same(one.shown, again.shown)
-    assert same(one.own, again.own)
+    assert same(one.own_windows, again.own_windows)
     assert not np.array_equal(one.shown.start, other.shown.start)
-    assert not np.array_equal(one.own.distances, other.own.distances)
+    assert not np.array_equal(one.own_windows.distances, other.own_windows.distances)
 
 
 def test_tracking_tells_its_progress_and_leaves_demonstrations_alone() -> None:
@@ -171,7 +181,7 @@ def test_tracking_tells_its_progress_and_leaves_demonstrations_alone() -> None:
 
 def test_what_demonstrations_are_does_not_move_the_robots_own_distances_much() -> None:
     """One outlier does not set a tolerance."""
-    quantiles = [conformal_quantile(tracked(pushes(6, seed=seed), noise=0.2, seed=seed).own.distances, 0.05) for seed in range(5)]
+    quantiles = [conformal_quantile(tracked(pushes(6, seed=seed), noise=0.2, seed=seed).own_windows.distances, 0.05) for seed in range(5)]
     assert max(quantiles) < 1.3 * min(quantiles)
 
 
@@ -186,7 +196,7 @@ def drives() -> tuple[Demonstrations, Assessment]:
 
 def test_a_car_follows_its_own_drives_and_not_those_of_a_faster_one(drives: tuple[Demonstrations, Assessment]) -> None:
     given, assessment = drives
-    shown, own = assessment.tracked.shown, assessment.tracked.own
+    shown, own = assessment.tracked.shown, assessment.tracked.own_windows
     other = given.from_source("other-dynamics")
     assert assessment.hides_state
     assert own.distances.max() < FOLLOWED
@@ -236,7 +246,7 @@ def test_a_few_demonstrations_in_other_units_do_not_widen_the_tolerance_for_the_
     wild = pushes(5, seed=9)
     scaled = Demonstrations(np.rad2deg(wild.observations), wild.lengths, wild.returns)
     found = tracked(join([clean, scaled]))
-    near = max(conformal_quantile(each.distances, 0.05) for each in (found.own, found.retraced))
+    near = max(conformal_quantile(each.distances, 0.05) for each in (found.own_windows, found.retraced))
     assert near < FOLLOWED
     assert (found.shown.distances[found.shown.demo < 20] < FOLLOWED).all()
     assert np.median(found.shown.distances[found.shown.demo >= 20]) > 5 * FOLLOWED

@@ -404,6 +404,6 @@ def test_training_learns_to_reach_the_goal() -> None:
         evaluate(each, turntable.CLOCKWISE, episodes=200, rng=np.random.default_rng(9)).returns for each in (policies[0], policies[-1])
     )
     best = run_episodes(
-        turntable.CLOCKWISE, lambda seen: turntable.chase(seen, np.random.default_rng(0)), count=200, rng=np.random.default_rng(9)
+        turntable.CLOCKWISE, lambda seen: turntable.turn_to_goal(seen, np.random.default_rng(0)), count=200, rng=np.random.default_rng(9)
     ).trajectories.returns
     assert last.mean() > first.mean() + 0.6 * (best.mean() - first.mean())

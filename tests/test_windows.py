@@ -12,10 +12,10 @@ from imitable.demonstrations import Demonstrations, join
 from imitable.inverse_dynamics import OUT_OF_REACH, Recovered, Solved, step_scale
 from imitable.noise import restorable_rows
 from imitable.simulators import Simulator
-from imitable.tracking import own_windows
-from imitable.windows import ENOUGH, FOLLOWED, Windows, disagreeing, draw_windows, follow_windows, join_windows, select_windows
+from imitable.tracking import rollout_from
+from imitable.windows import FOLLOWED, MAX_LOST_STEPS, Windows, disagreeing, draw_windows, follow_windows, join_windows, select_windows
 
-OWN = own_windows(CART, CART.initial_states(30, np.random.default_rng(0)), 60, rng=np.random.default_rng(0))
+OWN = rollout_from(CART, CART.initial_states(30, np.random.default_rng(0)), 60, rng=np.random.default_rng(0))
 SCALE = step_scale(OWN)
 INVERSE = Solved().coarse(0.0).fit(OWN, CART, rng=np.random.default_rng(0))
 
@@ -74,8 +74,8 @@ def test_distances_are_the_mean_of_what_is_left_in_units_of_own_steps() -> None:
 
 def test_what_is_hopeless_is_given_up_early_and_counts_as_not_followed() -> None:
     given = both(own=10, other=10)
-    short, few = follow(given, hopeless=0.3)
-    long, many = follow(given, hopeless=np.inf)
+    short, few = follow(given, give_up_distance=0.3)
+    long, many = follow(given, give_up_distance=np.inf)
     assert few < 0.7 * many
     assert np.array_equal(short.distances[:10], long.distances[:10])
     assert (short.distances[10:] > 0.3 / 10).all()
@@ -134,8 +134,8 @@ class Blind:
 
 def test_a_robot_that_is_put_back_is_lost_at_the_bad_step_alone() -> None:
     given = one_bad_step(at=6)
-    chased, _ = follow(given, length=12, hopeless=np.inf)
-    back, _ = follow(given, length=12, hopeless=np.inf, confirm=(INVERSE,))
+    tracked, _ = follow(given, length=12, give_up_distance=np.inf)
+    back, _ = follow(given, length=12, give_up_distance=np.inf, confirm=(INVERSE,))
     alone, _ = follow(given, length=1, starts=6)
     assert back.distances == pytest.approx(alone.distances), "the farthest step, not the mean"
     assert (alone.distances > 5 * FOLLOWED).all()
@@ -144,7 +144,7 @@ def test_a_robot_that_is_put_back_is_lost_at_the_bad_step_alone() -> None:
     assert np.delete(back.step_distances, 6, axis=1).max() < FOLLOWED
     after, _ = follow(given, length=5, starts=7, confirm=(INVERSE,))
     assert after.distances.max() < FOLLOWED, "put back, it follows what comes after"
-    assert (chased.distances < back.distances).all()
+    assert (tracked.distances < back.distances).all()
 
 
 def test_what_the_first_does_not_reach_is_tried_again_and_what_it_reaches_is_not() -> None:
@@ -235,11 +235,11 @@ def test_where_nothing_can_be_restored_windows_still_begin_somewhere() -> None:
 
 def test_a_window_is_given_up_after_a_few_steps_out_of_reach() -> None:
     given, asked = pushes(8, seed=1, steps=20, strengths=1.2), Blind([])
-    windows, _ = follow(given, length=20, hopeless=np.inf, confirm=(asked,))
+    windows, _ = follow(given, length=20, give_up_distance=np.inf, confirm=(asked,))
     tried = (~np.isnan(windows.step_distances)).sum(axis=1)
-    assert (np.nansum(windows.step_distances > FOLLOWED, axis=1) == ENOUGH).all()
+    assert (np.nansum(windows.step_distances > FOLLOWED, axis=1) == MAX_LOST_STEPS).all()
     assert (tried < 20).all()
-    assert sum(asked.asked) == 8 * ENOUGH
+    assert sum(asked.asked) == 8 * MAX_LOST_STEPS
 
 
 def test_a_window_that_begins_where_the_state_is_not_known_is_not_judged() -> None:
@@ -253,7 +253,7 @@ def test_a_window_that_begins_where_the_state_is_not_known_is_not_judged() -> No
 def test_one_lost_step_settles_a_window_of_which_little_can_be_judged() -> None:
     given = pushes(3, seed=0, strengths=4.0)
     given = Demonstrations(given.observations - np.repeat(given.observations[given.starts], 61, axis=0), given.lengths)  # from rest
-    windows, _ = follow(given, length=10, robot=Clipped(), confirm=(INVERSE,), hopeless=np.inf)
+    windows, _ = follow(given, length=10, robot=Clipped(), confirm=(INVERSE,), give_up_distance=np.inf)
     tried_and_judged = np.isfinite(windows.step_distances).sum(axis=1)
     assert (tried_and_judged < 5).all(), "then it is too fast to be restored"
     assert windows.settled.all()

@@ -96,7 +96,7 @@ OPTIMALITY = RectifiedOptimality(sigma=10.0, radius=0.5, columns=(2, 3), feasibi
 OURS = product(FEASIBILITY, OPTIMALITY)
 
 
-def chase(observations: Array, rng: Generator) -> Array:
+def turn_to_goal(observations: Array, rng: Generator) -> Array:
     """Turn towards the goal, whichever way round is shorter."""
     apart = np.arctan2(observations[:, 3], observations[:, 2]) - joint_angle(observations)
     return np.clip(((apart + np.pi) % (2 * np.pi) - np.pi) / 0.1, -1.0, 1.0)[:, None]
@@ -110,7 +110,7 @@ def wander(observations: Array, rng: Generator) -> Array:
 def demonstrations(simulator: Simulator = CLOCKWISE, *, count: int = 8, seed: int = 0, source: str | None = None) -> Demonstrations:
     """Goal-seeking episodes of one turntable."""
     rng = np.random.default_rng(seed)
-    made = run_episodes(simulator, lambda observations: chase(observations, rng), count=count, rng=rng).trajectories
+    made = run_episodes(simulator, lambda observations: turn_to_goal(observations, rng), count=count, rng=rng).trajectories
     return made if source is None else made.with_sources((source,) * count)
 
 
@@ -153,7 +153,7 @@ def task(learner: Learner = TINY_CLONING) -> Task:
     mixture = Mixture(optimal=0.3, suboptimal=0.5, other_dynamics=0.2)
     return Task(
         "turntable/clockwise",
-        Demonstrators(CLOCKWISE, COUNTER_CLOCKWISE, chase, wander, chase, mixture),
+        Demonstrators(CLOCKWISE, COUNTER_CLOCKWISE, turn_to_goal, wander, turn_to_goal, mixture),
         feasibility=FEASIBILITY,
         optimality=OPTIMALITY,
         replay_feasibility=FEASIBILITY,

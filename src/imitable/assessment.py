@@ -25,7 +25,7 @@ from imitable.replay import Replay, replay
 from imitable.rollouts import Episodes, explore
 from imitable.scores import Feasibility, RectifiedOptimality, Score, product
 from imitable.simulators import Simulator
-from imitable.tracking import Tracked, hides_state, own_windows, replay_windows, track
+from imitable.tracking import Tracked, hides_state, replay_windows, rollout_from, track
 from imitable.windows import Windows
 
 ASSESS_VERSION = 8
@@ -58,14 +58,14 @@ class Exploration:
 
     def __call__(self, robot: Simulator, *, rng: Generator) -> tuple[Episodes, Episodes]:
         """Episodes to fit from, and held out."""
-        held_out = max(1, round(self.held_out_share * self.episodes))
-        apart, training = (self._run(robot, count, rng) for count in (held_out, max(1, self.episodes - held_out)))
-        return training, apart
+        few = max(1, round(self.held_out_share * self.episodes))
+        held_out, training = (self._run(robot, count, rng) for count in (few, max(1, self.episodes - few)))
+        return training, held_out
 
     def _run(self, robot: Simulator, count: int, rng: Generator) -> Episodes:
         if self.steps is None:
             return explore(robot, count=count, rng=rng)
-        return own_windows(robot, robot.initial_states(count, rng), min(self.steps, robot.horizon), rng=rng)
+        return rollout_from(robot, robot.initial_states(count, rng), min(self.steps, robot.horizon), rng=rng)
 
 
 def assess(
@@ -137,7 +137,7 @@ class Assessment:
         )
 
     @cached_property
-    def own(self) -> tuple[Episodes, Episodes]:
+    def own_episodes(self) -> tuple[Episodes, Episodes]:
         """Random episodes of the robot: to fit from, and held out."""
         return self.exploration(self.robot, rng=deepcopy(self.streams[0]))
 
@@ -150,7 +150,7 @@ class Assessment:
     @cached_property
     def step_scale(self) -> Array:
         """(observation,) standard deviation of what one random action of the robot changes."""
-        return step_scale(self.own[0])
+        return step_scale(self.own_episodes[0])
 
     @property
     def noise(self) -> float:
@@ -183,14 +183,14 @@ class Assessment:
 
     @cached_property
     def replay(self) -> Replay:
-        """Where the robot gets when it chases every demonstration to its end (eq. 1)."""
+        """Where the robot gets when it follows every demonstration to its end (eq. 1)."""
         return self._replayed("replay", {}, self.demonstrations)
 
     def own_replays(self, delta_s: float) -> tuple[Replay, Replay]:
         """Replays of the robot's own held-out trajectories, plain and perturbed by up to delta_s at every step (eq. 7)."""
         if delta_s not in self._own_replays:
-            apart, plain = self.own[1].trajectories, self._replayed("own replay", {}, self.own[1].trajectories)
-            perturbed = self._replayed("own replay", {"delta_s": delta_s}, apart, noise=delta_s, rng=deepcopy(self.streams[2]))
+            held_out, plain = self.own_episodes[1].trajectories, self._replayed("own replay", {}, self.own_episodes[1].trajectories)
+            perturbed = self._replayed("own replay", {"delta_s": delta_s}, held_out, noise=delta_s, rng=deepcopy(self.streams[2]))
             self._own_replays[delta_s] = plain, perturbed
         return self._own_replays[delta_s]
 
@@ -250,7 +250,7 @@ class Assessment:
     @one_thread()
     def _fit(self) -> Arrays:
         """Explore, fit f_id, and see what the observations of the robot and of the demonstrations are worth."""
-        training, apart = self.own
+        training, held_out = self.own_episodes
         fitted = self.model.fit(training, self.robot, rng=deepcopy(self.streams[1]), progress=part_of(self.progress, 0.0, 0.4))
         learned = {f"model {name}": array for name, array in fitted.arrays().items()}
         scale = floored_scale(self.step_scale)
@@ -261,7 +261,7 @@ class Assessment:
         facts = {
             "noise": np.array(noise),
             "hides state": np.array(hidden),
-            "diverged": np.array(training.diverged + apart.diverged),
+            "diverged": np.array(training.diverged + held_out.diverged),
         }
         return {**facts, **learned}
 
@@ -273,17 +273,17 @@ class Assessment:
         inverse = coarse.restored(self.inverse_dynamics.arrays(), self.robot)
         settings = {"scale": scale, "noise": noise, "rng": rng, "progress": part_of(self.progress, 0.4, 1.0)}
         if self.hides_state:
-            tracked = replay_windows(self.demonstrations, self.robot, inverse, self.own[0], **settings)  # type: ignore[arg-type]
+            tracked = replay_windows(self.demonstrations, self.robot, inverse, self.own_episodes[0], **settings)  # type: ignore[arg-type]
         else:
             tracked = track(
                 self.demonstrations,
                 self.robot,
                 inverse,
-                self.own[0],
+                self.own_episodes[0],
                 confirm=self.patient_inverses,
                 **settings,  # type: ignore[arg-type]
             )
-        kinds = {"shown": tracked.shown, "own": tracked.own, "retraced": tracked.retraced}
+        kinds = {"shown": tracked.shown, "own": tracked.own_windows, "retraced": tracked.retraced}
         arrays = {f"{kind} {each.name}": getattr(windows, each.name) for kind, windows in kinds.items() for each in fields(Windows)}
         facts = {"length": tracked.length, "noise": tracked.noise, "cost": tracked.steps_per_transition}
         return {**arrays, **{name: np.array(value) for name, value in facts.items()}}

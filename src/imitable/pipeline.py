@@ -200,7 +200,7 @@ def causes(table: Table, *, beyond: Array) -> np.ndarray[Any, Any]:
 def _beyond_range(demonstrations: Demonstrations, assessment: Assessment, table: Table) -> Array:
     """(demo,) how far a joint is outside its range in the window that is lost first or in the worst one, which the actuators are told of;
     in units of the range, 0: none is."""
-    found, own, tracked = np.zeros(len(demonstrations)), assessment.own[0].trajectories.observations, assessment.tracked
+    found, own, tracked = np.zeros(len(demonstrations)), assessment.own_episodes[0].trajectories.observations, assessment.tracked
     worst = tracked.shown.start[worst_window(tracked.shown)]
     for column, low, high in joint_ranges(assessment.robot):
         lowest, highest = min(low, own[:, column].min()), max(high, own[:, column].max())  # limits are soft, and starts may be beyond

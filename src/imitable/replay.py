@@ -1,4 +1,4 @@
-"""Chase demonstrations on the robot, in lock-step (eq. 1), and measure how far behind it stays."""
+"""Track demonstrations on the robot, in lock-step (eq. 1), and measure how far behind it stays."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from imitable.simulators import Simulator, advance
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """Where the robot got when it chased every demonstration."""
+    """Where the robot got when it followed every demonstration."""
 
     demonstrations: Demonstrations
     observations: Array
@@ -61,16 +61,16 @@ def replay(
     actions, verdicts = np.zeros((len(reached), len(robot.action_low))), np.zeros(len(reached), np.int64)  # (row, ...)
     states, guess = robot.restore(demonstrations.observations[starts]), None
     for time in range(1, int(lengths[0]) + 1):
-        chasing = int(np.searchsorted(-lengths, -time, side="right"))  # those at least `time` long come first
-        rows = starts[:chasing] + time
-        states = states[:chasing]
+        active = int(np.searchsorted(-lengths, -time, side="right"))  # those at least `time` long come first
+        rows = starts[:active] + time
+        states = states[:active]
         if window is not None and time > 1 and (time - 1) % window == 0:
             states = robot.restore(demonstrations.observations[rows - 1], like=states)
-        found = inverse_dynamics(states, demonstrations.observations[rows], guess=None if guess is None else guess[:chasing])
+        found = inverse_dynamics(states, demonstrations.observations[rows], guess=None if guess is None else guess[:active])
         states, broken = advance(robot, states, found.actions)
         guess = actions[rows - 1] = found.actions
         verdicts[rows - 1] = found.verdict
-        diverged[longest_first[:chasing][broken]] = True
+        diverged[longest_first[:active][broken]] = True
         observations = robot.observe(states)
         if noise:
             assert rng is not None, "noise needs a generator"

@@ -11,8 +11,8 @@ from imitable.inverse_dynamics import floored_scale
 from imitable.noise import noisy, restorable_rows
 from imitable.rollouts import random_actions
 from imitable.scores import Feasibility
-from imitable.tracking import FEWEST, NOISY_FEWEST, Tracked, own_windows, replay_windows
-from imitable.windows import FOLLOWED, HOPELESS, draw_windows, follow_windows
+from imitable.tracking import NOISY_WINDOWS_PER_DEMO, WINDOWS_PER_DEMO, Tracked, replay_windows, rollout_from
+from imitable.windows import FOLLOWED, GIVE_UP_DISTANCE, draw_windows, follow_windows
 
 TRAJECTORIES, STEPS = 16, 40
 STRENGTH = 0.8
@@ -60,8 +60,8 @@ def self_check(assessment: Assessment, *, rng: Generator) -> SelfCheck:
     acting, shuffling, drawing = rng.spawn(3)
     draw = random_actions(robot, TRAJECTORIES, rng=acting, longest_hold=10, min_action_scale=STRENGTH)
     starts = robot.initial_states(TRAJECTORIES, acting)
-    violent = own_windows(robot, starts, min(STEPS, robot.horizon), act=lambda *_: draw()).trajectories
-    own, score = assessment.own[1].trajectories, Feasibility()
+    violent = rollout_from(robot, starts, min(STEPS, robot.horizon), act=lambda *_: draw()).trajectories
+    own, score = assessment.own_episodes[1].trajectories, Feasibility()
     windows = {
         kind: _tracked(assessment, noisy(given, tracked.noise, scale, shuffling), drawing)
         for kind, given in {"own": own, **_copies(violent, shuffling)}.items()
@@ -102,9 +102,9 @@ def _tracked(assessment: Assessment, given: Demonstrations, rng: Generator) -> T
     coarse = assessment.model.coarse(noise) if hasattr(assessment.model, "coarse") else assessment.model
     inverse = coarse.restored(assessment.inverse_dynamics.arrays(), robot)
     if assessment.hides_state:
-        shown = replay_windows(given, robot, inverse, assessment.own[0], scale=scale, noise=noise, rng=rng).shown
+        shown = replay_windows(given, robot, inverse, assessment.own_episodes[0], scale=scale, noise=noise, rng=rng).shown
         return replace(tracked, shown=shown)
-    demos = np.tile(np.arange(len(given)), NOISY_FEWEST if noise else FEWEST)
+    demos = np.tile(np.arange(len(given)), NOISY_WINDOWS_PER_DEMO if noise else WINDOWS_PER_DEMO)
     starts = draw_windows(given, demos, tracked.length, restorable=restorable_rows(given, robot), rng=rng)
     shown, _ = follow_windows(
         given,
@@ -114,7 +114,7 @@ def _tracked(assessment: Assessment, given: Demonstrations, rng: Generator) -> T
         robot=robot,
         inverse_dynamics=inverse,
         scale=scale,
-        hopeless=HOPELESS + 3 * noise if noise else HOPELESS / 2,
+        give_up_distance=GIVE_UP_DISTANCE + 3 * noise if noise else GIVE_UP_DISTANCE / 2,
         lost_beyond=np.inf if noise else FOLLOWED,
         confirm=assessment.patient_inverses,
     )

@@ -17,13 +17,13 @@ from imitable.noise import noise_margin, noisy, restorable_rows
 from imitable.replay import replay
 from imitable.rollouts import Episodes, random_actions
 from imitable.simulators import Simulator, advance
-from imitable.windows import FOLLOWED, HOPELESS, Windows, disagreeing, draw_windows, follow_windows, join_windows, select_windows
+from imitable.windows import FOLLOWED, GIVE_UP_DISTANCE, Windows, disagreeing, draw_windows, follow_windows, join_windows, select_windows
 
 LENGTHS = (1, 2, 5, 10, 20)
 """Steps of a window, the longest that is possible being chosen."""
 FOLLOWABLE = 0.9
 """Share of the robot's own windows that it must follow for a length to be possible."""
-FEWEST, NOISY_FEWEST = 3, 8
+WINDOWS_PER_DEMO, NOISY_WINDOWS_PER_DEMO = 3, 8
 """Windows of each demonstration at first; twice as many where they disagree. More with noise, which their mean evens out."""
 OWN_WINDOWS = 64
 GROUPS, NOISY_GROUPS = 32, 64
@@ -32,7 +32,7 @@ STEPS, STEPS_PER_DEMONSTRATION = 700_000, (700, 5_000)
 """Simulated steps that following the first windows may take, of all demonstrations and of each: at least, and at most."""
 
 
-def own_windows(
+def rollout_from(
     robot: Simulator, states: Array, length: int, *, rng: Generator | None = None, act: Callable[[int, Array], Array] | None = None
 ) -> Episodes:
     """What the robot itself does from these states (N, state), for `length` steps: under random actions, or under those that `act`
@@ -77,7 +77,7 @@ class Tracked:
     """Windows of the demonstrations and of the robot's own trajectories, all followed alike."""
 
     shown: Windows
-    own: Windows
+    own_windows: Windows
     """Of random actions; numbered by groups of as many windows as a demonstration has at first."""
     retraced: Windows
     """Of what the robot did when it followed windows of demonstrations, followed once more; numbered by groups that come from one
@@ -104,7 +104,7 @@ def track(
 ) -> Tracked:
     """Follow a few windows of every demonstration, and more where they disagree, beside windows of the robot's own."""
     choosing, drawing, perturbing = rng.spawn(3)
-    hopeless, doubted = HOPELESS / 2 if confirm else HOPELESS + 3 * noise, np.inf
+    give_up_distance, doubted = GIVE_UP_DISTANCE / 2 if confirm else GIVE_UP_DISTANCE + 3 * noise, np.inf
 
     def follow(
         given: Demonstrations, demos: Integers, length: int, restorable: Booleans, *, starts: Integers | None = None, **more: Progress
@@ -121,7 +121,7 @@ def track(
             scale=scale,
             confirm=confirm,
             doubted=doubted,
-            hopeless=hopeless,
+            give_up_distance=give_up_distance,
             lost_beyond=np.inf if noise else FOLLOWED,
             **more,
         )
@@ -129,25 +129,25 @@ def track(
     observed = noisy(own.trajectories, noise, scale, perturbing)
     margin = noise_margin(noise, scale)
     restorable_own, restorable = (restorable_rows(each, robot, margin=margin) for each in (observed, demonstrations))
-    fewest = NOISY_FEWEST if noise else FEWEST
+    per_demo = NOISY_WINDOWS_PER_DEMO if noise else WINDOWS_PER_DEMO
     budget = (1 + 3 * bool(noise)) * np.clip(STEPS / len(demonstrations), *STEPS_PER_DEMONSTRATION)
     length, cost, ours = 0, 0.0, None
     for longer in LENGTHS:
         too_long = longer > min(demonstrations.lengths.max(), observed.lengths.max())
-        if ours is not None and (too_long or fewest * longer * cost > budget):
+        if ours is not None and (too_long or per_demo * longer * cost > budget):
             break
         windows, steps = follow(observed, np.arange(OWN_WINDOWS) % len(observed), longer, restorable_own)
-        if ours is not None and np.quantile(windows.distances[windows.settled], FOLLOWABLE) > 0.5 * HOPELESS + 2 * noise:
+        if ours is not None and np.quantile(windows.distances[windows.settled], FOLLOWABLE) > 0.5 * GIVE_UP_DISTANCE + 2 * noise:
             break
         length, cost, ours = longer, steps / (longer * len(windows)), windows
     assert ours is not None
     progress(0.1)
 
     # At first a step that is far off is not doubted.
-    doubted = HOPELESS
+    doubted = GIVE_UP_DISTANCE
     shown, _ = follow(
         demonstrations,
-        np.tile(np.arange(len(demonstrations)), fewest),
+        np.tile(np.arange(len(demonstrations)), per_demo),
         length,
         restorable,
         progress=lambda fraction: progress(0.1 + 0.5 * fraction),
@@ -156,9 +156,9 @@ def track(
 
     groups = NOISY_GROUPS if noise else GROUPS
     # States far from all that the robot follows, such as joints in degrees, do not show what is usual for it.
-    usual = np.unique(shown.demo[shown.distances <= HOPELESS / 2 + 3 * noise])
+    usual = np.unique(shown.demo[shown.distances <= GIVE_UP_DISTANCE / 2 + 3 * noise])
     usual = usual if len(usual) else np.arange(len(demonstrations))
-    demos = np.repeat(choosing.choice(usual, groups, replace=len(usual) < groups), fewest)
+    demos = np.repeat(choosing.choice(usual, groups, replace=len(usual) < groups), per_demo)
     rows = demonstrations.starts[demos] + draw_windows(demonstrations, demos, length, restorable=restorable, rng=drawing)
     last = (demonstrations.starts + demonstrations.lengths)[demos]
     starts = robot.restore(demonstrations.observations[rows])
@@ -167,10 +167,10 @@ def track(
         return inverse_dynamics(states, demonstrations.observations[np.minimum(rows + time + 1, last)]).actions
 
     mine = []
-    for made in (own_windows(robot, starts, length, rng=choosing), own_windows(robot, starts, length, act=retrace)):
+    for made in (rollout_from(robot, starts, length, rng=choosing), rollout_from(robot, starts, length, act=retrace)):
         task_like = noisy(made.trajectories, noise, scale, perturbing)
         mine.append(follow(task_like, np.arange(len(task_like)), length, restorable_rows(task_like, robot, margin=margin))[0])
-    ours, retraced = (replace(each, demo=np.arange(len(each)) // fewest) for each in (join_windows([ours, mine[0]]), mine[1]))
+    ours, retraced = (replace(each, demo=np.arange(len(each)) // per_demo) for each in (join_windows([ours, mine[0]]), mine[1]))
     progress(0.8)
 
     if not noise:
@@ -180,7 +180,7 @@ def track(
         kept = np.setdiff1d(np.arange(len(shown)), lost)
         shown = join_windows([select_windows(shown, kept), again])
         unclear = np.flatnonzero(disagreeing(shown, near) & (demonstrations.lengths > length))
-        more, _ = follow(demonstrations, np.tile(unclear, fewest), length, restorable)
+        more, _ = follow(demonstrations, np.tile(unclear, per_demo), length, restorable)
         shown = join_windows([shown, more])
     progress(1.0)
     return Tracked(shown, ours, retraced, length, noise, cost)

@@ -13,9 +13,9 @@ from imitable.simulators import Simulator, advance
 
 FOLLOWED = 0.05
 """A mean distance up to which a window counts as followed, in units of the robot's own one-step changes."""
-HOPELESS = 1.0
+GIVE_UP_DISTANCE = 1.0
 """A distance, beyond the noise, after which following a window is given up: it is far from any that counts as followed."""
-ENOUGH = 3
+MAX_LOST_STEPS = 3
 """Steps out of reach after which a window is given up, each being tried several times."""
 
 
@@ -83,7 +83,7 @@ def follow_windows(
     scale: Array,
     confirm: Sequence[InverseDynamics] = (),
     doubted: float = np.inf,
-    hopeless: float = HOPELESS,
+    give_up_distance: float = GIVE_UP_DISTANCE,
     lost_beyond: float = FOLLOWED,
     progress: Progress = no_progress,
 ) -> tuple[Windows, int]:
@@ -102,11 +102,11 @@ def follow_windows(
     distances, judged = np.full((count, length), np.nan), np.zeros((count, length), dtype=bool)
     by_column, worst = np.zeros((count, demonstrations.width)), np.zeros(count)
     limits, growth = np.zeros((count, len(robot.action_low))), np.ones(count)
-    chasing, on_track = np.ones((2, count), dtype=bool)
+    following, on_track = np.ones((2, count), dtype=bool)
     bad = np.zeros(count, dtype=np.int64)
     for time in range(longest):
-        chasing &= time < lengths
-        active = np.flatnonzero(chasing)
+        following &= time < lengths
+        active = np.flatnonzero(following)
         if not len(active):
             break
         if put_back:
@@ -124,7 +124,7 @@ def follow_windows(
         gaps[broken] = np.inf
         now = np.sqrt(gaps.mean(axis=1))
         # A step that is lost though its action is not settled says little, unless it is lost by far; nor does one after it.
-        unclear = (now > lost_beyond) & (found.verdict == NOT_SETTLED) & (now < HOPELESS / 2)
+        unclear = (now > lost_beyond) & (found.verdict == NOT_SETTLED) & (now < GIVE_UP_DISTANCE / 2)
         distances[active, time], judged[active, time] = now, on_track[active] & ~unclear
         by_column[active] += np.where(np.isfinite(gaps), gaps, 1e12)
         limits[active] += found.at_limit * np.where(on_track[active], now.clip(max=1e6), 0.0)[:, None]
@@ -133,10 +133,10 @@ def follow_windows(
         on_track[active] &= now <= lost_beyond  # from here on, what the robot lacks is to get back
         if put_back:
             bad[active] += judged[active, time] & (now > lost_beyond)
-            given_up = (now > hopeless) & judged[active, time] | (bad[active] >= ENOUGH)
+            given_up = (now > give_up_distance) & judged[active, time] | (bad[active] >= MAX_LOST_STEPS)
         else:
-            given_up = now > hopeless
-        chasing[active[given_up]] = False
+            given_up = now > give_up_distance
+        following[active[given_up]] = False
         progress((time + 1) / longest)
     limiting = np.where(limits.any(axis=1), limits.argmax(axis=1), -1)
     if put_back:

@@ -165,7 +165,7 @@ def test_a_run_says_all_that_its_numbers_depend_on(demonstrations: Demonstration
 
 def test_what_cannot_be_described_does_not_stop_a_run() -> None:
     task = turntable.task()
-    task = replace(task, demonstrators=replace(task.demonstrators, optimal=lambda seen, rng: turntable.chase(seen, rng)))
+    task = replace(task, demonstrators=replace(task.demonstrators, optimal=lambda seen, rng: turntable.turn_to_goal(seen, rng)))
     assert Experiment.of(task, OURS).config(seed=0)["demonstrators"] == "imitable.paper.demonstrators.Demonstrators"
 
 
@@ -313,9 +313,9 @@ def test_a_stage_of_another_version_does_not_go_on_with_a_run_but_may_read_a_fin
 def test_a_run_does_not_go_on_with_other_demonstrators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_in_folder(cloning(), tmp_path / "run", seed=0)
     task = turntable.task()
-    other = replace(task, demonstrators=replace(task.demonstrators, suboptimal=turntable.chase))
+    other = replace(task, demonstrators=replace(task.demonstrators, suboptimal=turntable.turn_to_goal))
     with pytest.raises(
-        ImitableError, match=r"was started with demonstrators\.suboptimal\.kind 'turntable\.wander' \(now 'turntable\.chase'\)"
+        ImitableError, match=r"was started with demonstrators\.suboptimal\.kind 'turntable\.wander' \(now 'turntable\.turn_to_goal'\)"
     ):
         run_in_folder(Experiment.of(other, OURS), tmp_path / "run", seed=0, resume=True)
     monkeypatch.setattr("imitable.paper.run.COLLECT_VERSION", 99)

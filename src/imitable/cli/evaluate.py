@@ -36,9 +36,9 @@ def evaluate(folder: Positional[Annotated[Path, arg(help="a run's folder")]], *,
     if Path(scores := str(config.get("scores", ""))).is_dir() and scores:
         _, demonstrations, table = ScoreFolder(Path(scores)).load()
         learned_from = demonstrations.select(table["weight"] > 0)
-        apart = distance_to(learned_from, measured.episodes)
+        distances = distance_to(learned_from, measured.episodes)
         print(
-            f"episodes of {measured.episodes.lengths.mean():.0f} steps on average; what they see is {np.median(apart):.2g} standard "
+            f"episodes of {measured.episodes.lengths.mean():.0f} steps on average; what they see is {np.median(distances):.2g} standard "
             "deviations from the nearest demonstrated observation (median)"
         )
     print_divergence({"evaluating": measured.diverged})

@@ -78,7 +78,7 @@ def score(
 @one_thread()
 def print_doubts(assessment: Assessment, table: Table, rng: Generator) -> None:
     """How well the scorer tells what the robot can do; and where many cannot be followed, which convention may have gone wrong."""
-    from imitable.conventions import TRIED, diagnose
+    from imitable.conventions import MAX_TRIED, diagnose
     from imitable.conventions.base import listed
     from imitable.inverse_dynamics.solved import SolvedInverseDynamics
     from imitable.self_check import WANTED, self_check
@@ -93,11 +93,11 @@ def print_doubts(assessment: Assessment, table: Table, rng: Generator) -> None:
     if rejected.mean() < MUCH and not assessment.tracked.noise:  # which a mistake in units or rates can be taken for
         return
     numbers = np.flatnonzero(rejected) if rejected.mean() >= MUCH else np.arange(len(given))
-    findings = diagnose(given.select(numbers), robot, inverse_dynamics, assessment.own[0], rng=rng)
+    findings = diagnose(given.select(numbers), robot, inverse_dynamics, assessment.own_episodes[0], rng=rng)
     for finding in findings:
         print(f"warning: of {len(numbers)} demonstrations, {finding.sentence}; nothing was converted")
     if findings and 0 < len(concerned := numbers[list(findings[0].concerns)]) < len(given):
-        tried = f"the {TRIED} that were tried one by one" if len(numbers) > TRIED else "them"
+        tried = f"the {MAX_TRIED} that were tried one by one" if len(numbers) > MAX_TRIED else "them"
         print(f"warning: of {tried}, it concerns demonstrations {listed(list(map(str, concerned)), NUMBERS)}")
 
 

@@ -21,12 +21,12 @@ from imitable.simulators.mujoco import MujocoRobot
 
 __all__ = ["Finding", "diagnose"]
 
-LOOKS = (missing_velocities, quaternion_order, velocity_frames, rates, orders, signs, all_degrees, joint_order)
+CHECKS = (missing_velocities, quaternion_order, velocity_frames, rates, orders, signs, all_degrees, joint_order)
 """In the order in which mistakes hide one another."""
-TRIED, SURE = 100, 0.75
+MAX_TRIED, MIN_SURE_SHARE = 100, 0.75
 """Demonstrations that are tried one by one, and the share of transitions of each that must be reachable after a conversion, to say which
 ones it concerns: some of a demonstration that is not the robot's own may become reachable by chance."""
-ENOUGH, GAIN = 0.5, 0.3
+MIN_SHARE, MIN_GAIN = 0.5, 0.3
 """Share of transitions that must be reachable after a conversion, and by how much more than before, where only the robot tells."""
 
 
@@ -40,31 +40,31 @@ def diagnose(
     columns = joint_columns(robot)
     trial = Trial.of(robot, inverse_dynamics, own, seed=int(rng.integers(2**31)))
     share, given, findings = trial.share(demonstrations), demonstrations, []
-    if share >= ENOUGH or not len(columns.positions):
+    if share >= MIN_SHARE or not len(columns.positions):
         return ()
     names = robot.observation_names
-    for look in LOOKS:
+    for look in CHECKS:
         options = list(look(demonstrations, columns, names, trial))
         tried = [(trial.share(option.convert(demonstrations)), option) for option in options]
         if not tried:
             continue
         after, best = max(tried, key=lambda each: each[0])
-        if best.proven or (after >= ENOUGH and after >= share + GAIN):
+        if best.proven or (after >= MIN_SHARE and after >= share + MIN_GAIN):
             told = f"{best.text}: {after:.0%} of transitions are reachable after conversion, {share:.0%} before"
             findings.append(Finding(best.name, told, share, after, best.convert))
             demonstrations, share = best.convert(demonstrations), after
-            if share >= ENOUGH:
+            if share >= MIN_SHARE:
                 break
     concerns = _put_within_reach(given, [finding.convert for finding in findings], trial) if findings else ()
     return tuple(replace(finding, concerns=concerns) for finding in findings)
 
 
 def _put_within_reach(given: Demonstrations, conversions: Sequence[Conversion], trial: Trial) -> tuple[int, ...]:
-    """Numbers of the demonstrations, of the first `TRIED`, that the robot reaches once converted, and did not before."""
-    tried = converted = given.select(np.arange(min(len(given), TRIED)))
+    """Numbers of the demonstrations, of the first `MAX_TRIED`, that the robot reaches once converted, and did not before."""
+    tried = converted = given.select(np.arange(min(len(given), MAX_TRIED)))
     for convert in conversions:
         converted = convert(converted)
     if len(converted) != len(tried):  # some are too short for another frame rate
         return ()
     before, after = trial.shares(tried), trial.shares(converted)
-    return tuple(np.flatnonzero((after >= SURE) & (before < ENOUGH)).tolist())
+    return tuple(np.flatnonzero((after >= MIN_SURE_SHARE) & (before < MIN_SHARE)).tolist())

@@ -83,7 +83,7 @@ class Feasibility:
         tracked, tolerance = assessment.tracked, self.tolerance(assessment)
         return {
             "tolerance": [tolerance.d_min, tolerance.d_max],
-            "own_distances": np.percentile(tracked.own.distances, [0, 50, 100]).tolist(),
+            "own_distances": np.percentile(tracked.own_windows.distances, [0, 50, 100]).tolist(),
             "window": tracked.length,
             "noise": tracked.noise,
             "false_reject_rate": self.false_reject_rate,
@@ -125,7 +125,7 @@ class Feasibility:
 def own_statistics(tracked: Tracked) -> tuple[Array, ...]:
     """What demonstrations are compared with: distances of the robot's own windows, of random actions and retraced ones. With noise the
     medians over as many as a demonstration has, of retraced ones alone: how far noise takes a robot depends on what it is doing."""
-    own, retraced = tracked.own, tracked.retraced
+    own, retraced = tracked.own_windows, tracked.retraced
     if tracked.noise:
         return (median_by_demonstration(retraced.distances, retraced),)
     return own.distances[own.settled], retraced.distances[retraced.settled]
