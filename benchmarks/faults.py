@@ -513,7 +513,7 @@ def go(folder: Path, breaker: Breaker | None = None, *, seed: int = 0) -> int:
         breaker.install()
     try:
         given = DEMONSTRATIONS[seed]
-        run_in_folder(experiments(), folder, seed=seed, demonstrations=given, resume=True, keep=Cache(folder.parent / "cache"))
+        run_in_folder(experiments(), folder, seed=seed, demonstrations=given, resume=True, cache=Cache(folder.parent / "cache"))
     except ImitableError:
         return 2
     except KeyboardInterrupt:

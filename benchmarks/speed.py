@@ -310,7 +310,7 @@ def verdicts(*, quick: bool) -> Iterator[Row]:
     """Feasibility of a task's whole mixture by the solved inverse dynamics, everything included but the collecting."""
     for name, at_most in (("swimmer/front-disabled", 20), ("ant/x-axis", 120)):
         task, count = find_task(name), 20 if quick else 1000
-        demonstrations, robot = collected(task, seed=0, count=count, keep=default_cache()), Timed(task.robot)
+        demonstrations, robot = collected(task, seed=0, count=count, cache=default_cache()), Timed(task.robot)
         with physics_threads(2):
             taken = seconds(
                 lambda robot=robot, shown=demonstrations: assess(shown, robot, rng=Streams(0).assessing()).weights(Feasibility())

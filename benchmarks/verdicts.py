@@ -24,7 +24,7 @@ RESULTS = Path(__file__).parent / "verdicts.json"
 @one_thread()
 def measure(name: str, *, seed: int, count: int) -> dict[str, object]:
     task = find_task(name)
-    demonstrations = collected(task, seed=seed, count=count, composition="paper", keep=default_cache())
+    demonstrations = collected(task, seed=seed, count=count, composition="paper", cache=default_cache())
     began = time.perf_counter()
     assessment = assess(demonstrations, task.robot, rng=Streams(seed).assessing())
     score = Feasibility()

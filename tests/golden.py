@@ -76,7 +76,7 @@ def assessed() -> Numbers:
     ):
         assessment = assess(given, driving.SLOW, model=model, exploration=exploration, rng=np.random.default_rng(2))
         plain, perturbed = assessment.own_replays(0.01)
-        actions, usable = assessment.recovered(np.ones(given.lengths.sum(), bool))
+        actions, usable = assessment.recovered_actions(np.ones(given.lengths.sum(), bool))
         tracked = assessment.tracked
         found |= {
             f"{name}: step scale": assessment.step_scale.tolist(),

@@ -36,7 +36,7 @@ class Recorder:
 
 def recorded(recorder: Callable[..., Arrays], given: Demonstrations | None = None, *, seed: int = 0) -> Assessment:
     given = turntable.mixed() if given is None else given
-    return assess(given, CLOCKWISE, model=ExactModel(), exploration=EXPLORATION, rng=np.random.default_rng(seed), keep=recorder)
+    return assess(given, CLOCKWISE, model=ExactModel(), exploration=EXPLORATION, rng=np.random.default_rng(seed), cache=recorder)
 
 
 # Parts are made when they are asked for
@@ -56,7 +56,7 @@ def test_gail_with_a_score_that_needs_no_feasibility_waits_for_no_replay_and_no_
     weights = assessment.weights(score)
     next(turntable.TINY_GAIL(assessment, weights, rng=np.random.default_rng(0)))
     assert recorder.parts == []
-    result = imitate(turntable.mixed(), CLOCKWISE, learner=replace(turntable.TINY_GAIL, rounds=1), score=score, keep=recorder)
+    result = imitate(turntable.mixed(), CLOCKWISE, learner=replace(turntable.TINY_GAIL, rounds=1), score=score, cache=recorder)
     assert len(result.curve) == 1
     assert recorder.parts == []
 
@@ -114,20 +114,20 @@ def test_a_score_is_computed_once() -> None:
 def test_parts_that_were_kept_are_used_and_nothing_is_made_again() -> None:
     kept: dict[tuple[str, object], Arrays] = {}
 
-    def keep(part: str, recipe: Mapping[str, object], make: Callable[[], Arrays]) -> Arrays:
+    def store(part: str, recipe: Mapping[str, object], make: Callable[[], Arrays]) -> Arrays:
         kept[part, recipe.get("delta_s")] = make()
         return kept[part, recipe.get("delta_s")]
 
     def find(part: str, recipe: Mapping[str, object], make: Callable[[], Arrays]) -> Arrays:
         return kept[part, recipe.get("delta_s")]
 
-    made, found = recorded(keep), recorded(find)
+    made, found = recorded(store), recorded(find)
     assert np.array_equal(made.weights(OURS), found.weights(OURS))
     assert np.array_equal(made.weights(), found.weights())
     assert np.array_equal(made.step_scale, found.step_scale)
     assert (made.noise, made.hides_state) == (found.noise, found.hides_state)
     used = np.arange(600) % 2 > 0
-    assert all(np.array_equal(one, other) for one, other in zip(made.recovered(used), found.recovered(used), strict=True))
+    assert all(np.array_equal(one, other) for one, other in zip(made.recovered_actions(used), found.recovered_actions(used), strict=True))
     parts = ("inverse dynamics", "replay", "own replay", "windows", "actions")
     assert made.diverged == found.diverged == dict.fromkeys(parts, 0)
     assert OURS.facts(made) == OURS.facts(found)
@@ -138,7 +138,7 @@ def test_a_recipe_names_all_that_decides_a_part() -> None:
     assessment = recorded(recorder, demonstrations, seed=3)
     assessment.weights(FEASIBILITY)
     assessment.weights(Feasibility())
-    assessment.recovered(np.arange(600) < 10)
+    assessment.recovered_actions(np.arange(600) < 10)
     for recipe in recorder.recipes.values():
         assert recipe["robot"] is CLOCKWISE
         assert recipe["model"] == ExactModel()
@@ -223,9 +223,9 @@ def test_a_share_of_the_exploration_is_held_out_from_the_fit() -> None:
     seen = []
 
     class Watching(ExactModel):
-        def fit(self, own: Episodes, robot: Turntable, *, rng: Generator, progress: Progress = no_progress) -> ExactInverse:
-            seen.append(own.trajectories)
-            return super().fit(own, robot, rng=rng, progress=progress)
+        def fit(self, episodes: Episodes, robot: Turntable, *, rng: Generator, progress: Progress = no_progress) -> ExactInverse:
+            seen.append(episodes.trajectories)
+            return super().fit(episodes, robot, rng=rng, progress=progress)
 
     for share, held_out in ((0.25, 5), (0.5, 10)):
         assessment = turntable.assessed(model=Watching(), exploration=replace(EXPLORATION, episodes=20, held_out_share=share))
@@ -247,7 +247,7 @@ def test_the_step_scale_is_what_one_random_action_changes() -> None:
 def test_recovered_actions_explain_the_used_transitions_and_are_zero_elsewhere() -> None:
     assessment = turntable.assessed(turntable.demonstrations(count=3))
     demos, used = assessment.demonstrations, np.arange(150) % 3 > 0
-    actions, usable = assessment.recovered(used)
+    actions, usable = assessment.recovered_actions(used)
     assert actions.shape == (150, 1)
     assert np.array_equal(usable, used), "an inverse dynamics that simulates nothing is believed"
     assert not actions[~used].any()
@@ -309,7 +309,7 @@ def test_actions_of_what_the_robot_cannot_do_are_not_usable() -> None:
     mixed = turntable.mixed(own=3, other=4)
     assessment = turntable.assessed(mixed, model=Solved())
     used = np.arange(350) % 5 > 0
-    actions, usable = assessment.recovered(used)
+    actions, usable = assessment.recovered_actions(used)
     joints = np.diff(turntable.joint_angle(mixed.observations).reshape(7, 51), axis=1).ravel()
     turned = (joints + np.pi) % (2 * np.pi) - np.pi
     assert np.array_equal(usable, used & (turned < 1e-9)), "the wrong way round is out of reach"
@@ -318,7 +318,7 @@ def test_actions_of_what_the_robot_cannot_do_are_not_usable() -> None:
 
 
 def test_when_nothing_can_be_reached_nothing_is_usable() -> None:
-    actions, usable = turntable.assessed(infeasible(), model=Solved()).recovered(np.ones(20, bool))
+    actions, usable = turntable.assessed(infeasible(), model=Solved()).recovered_actions(np.ones(20, bool))
     assert not usable.any()
     assert (np.abs(actions) <= 1).all()
 
@@ -329,7 +329,7 @@ def test_hidden_state_is_carried_along_when_actions_are_recovered() -> None:
     assessment = assess(own.trajectories, driving.SLOW, exploration=Exploration(episodes=10, steps=20))
     assert assessment.hides_state
     used = np.repeat([True, False, True, False], own.trajectories.lengths)
-    actions, usable = assessment.recovered(used)
+    actions, usable = assessment.recovered_actions(used)
     assert np.array_equal(usable, used)
     assert not actions[~used].any()
     assert np.abs(actions - np.clip(own.actions, -1, 1))[used].max() < 0.01

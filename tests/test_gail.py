@@ -211,7 +211,7 @@ def test_a_start_from_cloning_begins_where_the_clone_is() -> None:
     learner = dataclasses.replace(turntable.TINY_GAIL, start="cloning", cloning=cloning, frozen_rounds=2, demonstrated_share=0.0)
     first, second, _ = learner(assessment, np.ones(8), rng=np.random.default_rng(0))
     demonstrations = assessment.demonstrations
-    actions, _ = assessment.recovered(np.ones(demonstrations.lengths.sum(), bool))
+    actions, _ = assessment.recovered_actions(np.ones(demonstrations.lengths.sum(), bool))
     errors = first.policy(demonstrations.observations[demonstrations.transition_rows]) - actions
     assert np.exp(first.policy.log_std) == pytest.approx([learner.cloned_std])
     assert np.abs(errors).mean() < 0.5 * np.abs(actions).mean()

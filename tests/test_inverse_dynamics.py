@@ -18,8 +18,8 @@ from imitable.inverse_dynamics import (
     UNTRIED,
     InverseDynamics,
     InverseDynamicsModel,
+    InverseResult,
     Learned,
-    Recovered,
     Solved,
 )
 from imitable.inverse_dynamics.learned import CHUNK
@@ -93,7 +93,7 @@ def test_what_was_saved_is_restored(model: InverseDynamicsModel) -> None:
     arrays = {name: array.copy() for name, array in inverse.arrays().items()}
     restored = model.restored(arrays, BOTH_WAYS)
     one, other = restored(states, goals), inverse(states, goals)
-    for each in fields(Recovered):
+    for each in fields(InverseResult):
         assert np.array_equal(getattr(one, each.name), getattr(other, each.name), equal_nan=True), each.name
     again = restored.arrays()
     assert arrays.keys() == again.keys()

@@ -113,9 +113,9 @@ class Listening:
     ],
 )
 def test_a_run_waits_only_for_the_parts_it_needs(name: str, score: Score, parts: list[str]) -> None:
-    keep = Listening()
-    run(learner=tiny.LEARNERS[name], score=score, keep=keep)
-    assert keep.parts == parts, "each once"
+    cache = Listening()
+    run(learner=tiny.LEARNERS[name], score=score, cache=cache)
+    assert cache.parts == parts, "each once"
 
 
 def test_demonstrations_without_returns_can_be_imitated_by_feasibility_alone() -> None:
@@ -233,7 +233,7 @@ def test_joints_are_looked_at_where_a_demonstration_is_lost_first_and_where_it_i
         np.ones(2) > 0,
     )
     own = SimpleNamespace(trajectories=SimpleNamespace(observations=np.array([[0.5], [1.02]])))
-    assessment: Any = SimpleNamespace(own=(own, own), tracked=SimpleNamespace(shown=windows, length=10), robot=None)
+    assessment: Any = SimpleNamespace(own_episodes=(own, own), tracked=SimpleNamespace(shown=windows, length=10), robot=None)
 
     def beyond(path: Array, first: int) -> float:
         return float(_beyond_range(Demonstrations(path, [60]), assessment, {"first_bad_step": np.array([first])})[0])

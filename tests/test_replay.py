@@ -9,7 +9,7 @@ import pytest
 import turntable
 from imitable.arrays import Array, Arrays
 from imitable.demonstrations import Demonstrations, join
-from imitable.inverse_dynamics import REACHED, UNTRIED, InverseDynamics, Recovered, Solved
+from imitable.inverse_dynamics import REACHED, UNTRIED, InverseDynamics, InverseResult, Solved
 from imitable.paper import driving, reacher
 from imitable.replay import Replay, replay
 from imitable.rollouts import Episodes, explore, run_episodes
@@ -138,8 +138,8 @@ class Inverse:
     def __init__(self, robot: Simulator, formula: Callable[[Array, Array], Array]) -> None:
         self.robot, self.formula = robot, formula
 
-    def __call__(self, states: Array, next_observations: Array, *, guess: Array | None = None) -> Recovered:
-        return Recovered.unchecked(self.formula(self.robot.observe(states), next_observations), self.robot)
+    def __call__(self, states: Array, next_observations: Array, *, guess: Array | None = None) -> InverseResult:
+        return InverseResult.unchecked(self.formula(self.robot.observe(states), next_observations), self.robot)
 
     def arrays(self) -> Arrays:
         return {}
@@ -187,7 +187,7 @@ def test_the_inverse_dynamics_is_given_full_states_as_they_are_in_the_chase() ->
     given: list[Array] = []
     exact = driving_inverse(driving.SLOW)
 
-    def watched(states: Array, next_observations: Array, *, guess: Array | None = None) -> Recovered:
+    def watched(states: Array, next_observations: Array, *, guess: Array | None = None) -> InverseResult:
         given.append(states)
         return exact(states, next_observations)
 

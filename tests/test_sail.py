@@ -9,7 +9,7 @@ import pytest
 import turntable
 from imitable.arrays import Array, Arrays
 from imitable.assessment import Assessment, Exploration, assess
-from imitable.inverse_dynamics import Learned, Recovered, Solved
+from imitable.inverse_dynamics import InverseResult, Learned, Solved
 from imitable.learners import Sail
 from imitable.learners._sail_critic import critic_gradient
 from imitable.learners.sail import SailState, TrainedNetwork, Vae, log_prob
@@ -150,7 +150,7 @@ def test_sails_critic_rewards_what_was_demonstrated(assessment: Assessment) -> N
 class WrongInverse(turntable.ExactInverse):
     """Half of the right action, and a fifth too much."""
 
-    def __call__(self, states: Array, next_observations: Array, *, guess: Array | None = None) -> Recovered:
+    def __call__(self, states: Array, next_observations: Array, *, guess: Array | None = None) -> InverseResult:
         right = super().__call__(states, next_observations)
         return dataclasses.replace(right, actions=0.5 * right.actions + 0.2)
 
@@ -187,7 +187,7 @@ def test_sails_prior_learns_from_its_own_actions_what_the_inverse_dynamics_gets_
 def test_sail_fits_an_inverse_of_its_own_unless_the_assessment_has_a_learned_one(assessment: Assessment) -> None:
     asked: list[object] = []
 
-    def keep(part: str, recipe: Mapping[str, object], make: Callable[[], Arrays]) -> Arrays:
+    def cache(part: str, recipe: Mapping[str, object], make: Callable[[], Arrays]) -> Arrays:
         asked.append((part, recipe["model"], recipe["exploration"]))
         return make()
 
@@ -195,6 +195,6 @@ def test_sail_fits_an_inverse_of_its_own_unless_the_assessment_has_a_learned_one
     sail = dataclasses.replace(SAIL, iterations=1, inverse=mine[0])
     for model, exploration, expected in ((Solved(), Exploration(), mine), (*theirs, theirs)):
         asked.clear()
-        given = assess(assessment.demonstrations, assessment.robot, model=model, exploration=exploration, keep=keep)
+        given = assess(assessment.demonstrations, assessment.robot, model=model, exploration=exploration, cache=cache)
         learned(sail, given)
         assert asked == [("inverse dynamics", *expected)]

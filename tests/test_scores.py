@@ -425,14 +425,14 @@ def chosen(returns: list[float] | None, goals: list[float], distances: list[floa
     states = np.stack([np.zeros(len(goals)), goals], axis=1)
     demonstrations = Demonstrations(np.repeat(CLOCKWISE.observe(states), lengths + 1, axis=0), [lengths] * len(goals), returns)
 
-    def keep(part: str, recipe: Mapping[str, object], make: object) -> Arrays:
+    def cache(part: str, recipe: Mapping[str, object], make: object) -> Arrays:
         shown = demonstrations if part == "replay" else assessment.own_episodes[1].trajectories
         by = np.array(distances) if part == "replay" else np.full(len(shown), float("delta_s" in recipe))
         reached, steps = shown.observations.copy(), len(shown.transition_rows)
         reached[shown.transition_rows + 1, 0] += np.repeat(by, shown.lengths)
         return {"observations": reached, "diverged": np.isnan(by), "actions": np.zeros((steps, 1)), "verdicts": np.zeros(steps, np.int64)}
 
-    return (assessment := assess(demonstrations, CLOCKWISE, keep=keep))
+    return (assessment := assess(demonstrations, CLOCKWISE, cache=cache))
 
 
 def test_optimality_compares_with_feasible_demonstrations_from_nearby_goals() -> None:

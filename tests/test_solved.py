@@ -7,7 +7,7 @@ import pytest
 
 from imitable.arrays import Array
 from imitable.errors import ImitableError
-from imitable.inverse_dynamics import NOT_SETTLED, OUT_OF_REACH, REACHED, Recovered, Solved
+from imitable.inverse_dynamics import NOT_SETTLED, OUT_OF_REACH, REACHED, InverseResult, Solved
 from imitable.inverse_dynamics.solved import box_step
 from imitable.paper import ant, swimmer
 from turntable import BRITTLE, CLOCKWISE
@@ -64,7 +64,7 @@ def transitions(robot: Cart, count: int = 40, *, seed: int = 0, stronger: float 
     return states, robot.observe(replace(robot, reach=stronger).step(states, actions)), actions
 
 
-def solve(robot: Cart, states: Array, wanted: Array, **settings: float) -> Recovered:
+def solve(robot: Cart, states: Array, wanted: Array, **settings: float) -> InverseResult:
     return Solved(**settings).solve(robot, states, wanted, scale=SCALE)  # type: ignore[arg-type]
 
 

@@ -222,7 +222,7 @@ def test_a_cap_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch, giv
 
 def test_demonstrations_are_kept_and_found_again(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
     task = find_task("driving/fast")
-    get = partial(collected, task, keep=cache)
+    get = partial(collected, task, cache=cache)
     made = get(seed=0, count=10)
     with monkeypatch.context() as patch:
         patch.setattr("imitable.paper.run.collect", lambda *_, **__: pytest.fail("collected again"))
@@ -243,7 +243,7 @@ def everything(assessment: Assessment, *, delta_s: float = 0.001) -> list[bytes]
     """All parts of an assessment."""
     plain, perturbed = assessment.own_replays(delta_s)
     demonstrations = assessment.demonstrations
-    actions = assessment.recovered(np.ones(demonstrations.lengths.sum(), bool))[0]
+    actions = assessment.recovered_actions(np.ones(demonstrations.lengths.sum(), bool))[0]
     windows = (assessment.tracked.shown.distances, assessment.tracked.own_windows.distances)
     arrays = (assessment.replay.observations, plain.observations, perturbed.observations, np.array(assessment.noise), actions, *windows)
     return [np.ascontiguousarray(each).tobytes() for each in arrays]
@@ -255,7 +255,7 @@ def test_every_part_of_an_assessment_is_kept_and_found_again(cache: Cache, monke
     exploration, model = Exploration(episodes=10, steps=50), Learned(epochs=1)
 
     def again(given=demonstrations, robot=task.robot, *, seed: int = 0, exploration=exploration, model=model) -> Assessment:
-        return assess(given, robot, model=model, exploration=exploration, rng=np.random.default_rng(seed), keep=cache)
+        return assess(given, robot, model=model, exploration=exploration, rng=np.random.default_rng(seed), cache=cache)
 
     made = again()
     parts = everything(made)
@@ -290,7 +290,7 @@ def test_every_part_of_an_assessment_is_kept_and_found_again(cache: Cache, monke
 def test_where_demonstrations_came_from_does_not_matter(cache: Cache) -> None:
     given = turntable.mixed()
     for sources in (given.sources, None, ["mine"] * len(given)):
-        assessment = assess(given.with_sources(sources), turntable.CLOCKWISE, model=turntable.ExactModel(), keep=cache)
+        assessment = assess(given.with_sources(sources), turntable.CLOCKWISE, model=turntable.ExactModel(), cache=cache)
         _ = assessment.replay
     assert sorted(entry.part for entry in cache.entries()) == ["inverse dynamics", "replay"]
 
@@ -319,7 +319,7 @@ def test_a_users_robot_is_kept_until_its_source_or_that_of_its_base_is_edited(
         for name in ("own_base", "own_robot"):
             sys.modules.pop(name, None)
         mine = load_object("robot", "own_robot:Mine")(-2.0, 0.0, **fields)
-        _ = assess(turntable.mixed(), mine, model=turntable.ExactModel(), keep=cache).replay
+        _ = assess(turntable.mixed(), mine, model=turntable.ExactModel(), cache=cache).replay
         return len(cache.entries())
 
     assert entries() == 2
@@ -363,7 +363,7 @@ class Speaking(Opaque):
 
 def test_a_robot_that_cannot_be_described_is_not_kept_and_a_warning_says_why(cache: Cache) -> None:
     robot = Opaque(turntable.CLOCKWISE)
-    assessment = assess(turntable.mixed(), robot, model=turntable.ExactModel(), keep=cache)
+    assessment = assess(turntable.mixed(), robot, model=turntable.ExactModel(), cache=cache)
     message = (
         r"the (replay|inverse dynamics) of this robot is not kept for the next time: a Opaque does not say what its behavior depends on"
     )
@@ -375,7 +375,7 @@ def test_a_robot_that_cannot_be_described_is_not_kept_and_a_warning_says_why(cac
 
 def test_a_robot_that_says_its_key_is_kept(cache: Cache) -> None:
     for robot in (Speaking(turntable.CLOCKWISE), Speaking(turntable.CLOCKWISE), Speaking(turntable.COUNTER_CLOCKWISE)):
-        _ = assess(turntable.mixed(), robot, model=turntable.ExactModel(), keep=cache).replay
+        _ = assess(turntable.mixed(), robot, model=turntable.ExactModel(), cache=cache).replay
     assert len(cache.entries()) == 4
 
 

@@ -9,7 +9,7 @@ import pytest
 from cart import CART, Clipped, Edge, both, pushes
 from imitable.arrays import Array
 from imitable.demonstrations import Demonstrations, join
-from imitable.inverse_dynamics import OUT_OF_REACH, Recovered, Solved, step_scale
+from imitable.inverse_dynamics import OUT_OF_REACH, InverseResult, Solved, step_scale
 from imitable.noise import restorable_rows
 from imitable.simulators import Simulator
 from imitable.tracking import rollout_from
@@ -122,9 +122,9 @@ class Blind:
 
     asked: list[int]
 
-    def __call__(self, states: Array, next_observations: Array, *, guess: Array | None = None) -> Recovered:
+    def __call__(self, states: Array, next_observations: Array, *, guess: Array | None = None) -> InverseResult:
         self.asked.append(len(states))
-        found = Recovered.unchecked(np.zeros((len(states), 2)), CART)
+        found = InverseResult.unchecked(np.zeros((len(states), 2)), CART)
         miss = np.sqrt(np.square((CART.step(states, found.actions) - next_observations) / SCALE).mean(axis=1))
         return replace(found, miss=miss, verdict=np.full(len(states), OUT_OF_REACH))
 

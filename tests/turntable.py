@@ -7,7 +7,7 @@ import numpy as np
 from imitable.arrays import Array, Arrays, Booleans, Generator, Progress, Snapshot, no_progress
 from imitable.assessment import Assessment, Exploration, assess
 from imitable.demonstrations import Demonstrations, join
-from imitable.inverse_dynamics import InverseDynamicsModel, Recovered
+from imitable.inverse_dynamics import InverseDynamicsModel, InverseResult
 from imitable.learners import Cloning, Gail, Learner
 from imitable.paper.demonstrators import Demonstrators, Mixture
 from imitable.paper.tasks import Task
@@ -65,12 +65,12 @@ class ExactInverse:
 
     robot: Turntable
 
-    def __call__(self, states: Array, next_observations: Array, *, guess: Array | None = None) -> Recovered:
+    def __call__(self, states: Array, next_observations: Array, *, guess: Array | None = None) -> InverseResult:
         turned = joint_angle(next_observations) - joint_angle(self.robot.observe(states))
         turned = (turned + np.pi) % (2 * np.pi) - np.pi
         wanted = turned / (2.0 * self.robot.timestep)
 
-        return Recovered.unchecked(wanted[:, None], self.robot)
+        return InverseResult.unchecked(wanted[:, None], self.robot)
 
     def arrays(self) -> Arrays:
         return {}
@@ -80,8 +80,8 @@ class ExactInverse:
 class ExactModel:
     """Stands where the fit of a network would: it gives the exact inverse and learns nothing."""
 
-    def fit(self, own: Episodes, robot: Turntable, *, rng: Generator, progress: Progress = no_progress) -> ExactInverse:
-        assert len(own.trajectories)
+    def fit(self, episodes: Episodes, robot: Turntable, *, rng: Generator, progress: Progress = no_progress) -> ExactInverse:
+        assert len(episodes.trajectories)
         assert rng is not None
         progress(1.0)
         return ExactInverse(robot)

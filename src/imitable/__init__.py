@@ -16,7 +16,7 @@ from imitable.demonstrations import Demonstrations, join, mix
 from imitable.errors import ImitableError
 from imitable.evaluation import Measurement, evaluate
 from imitable.formats import read
-from imitable.inverse_dynamics import InverseDynamics, Learned, Recovered, Solved
+from imitable.inverse_dynamics import InverseDynamics, InverseResult, Learned, Solved
 from imitable.learners import Checkpoint, Cloning, Gail, IcGail, Learner, Sail, TwoIwil
 from imitable.networks import Policy
 from imitable.paper import register_environments
@@ -56,6 +56,7 @@ __all__ = [
     "IcGail",
     "ImitableError",
     "InverseDynamics",
+    "InverseResult",
     "Learned",
     "Learner",
     "Measurement",
@@ -63,7 +64,6 @@ __all__ = [
     "Mixture",
     "NaiveOptimality",
     "Policy",
-    "Recovered",
     "RectifiedOptimality",
     "Replay",
     "ReplayFeasibility",

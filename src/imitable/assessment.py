@@ -29,14 +29,14 @@ from imitable.tracking import Tracked, hides_state, replay_windows, rollout_from
 from imitable.windows import Windows
 
 ASSESS_VERSION = 8
-"""Raised when the numbers of exploration, inverse dynamics or replay change: what was kept before then no longer counts."""
+"""Raised when the numbers of exploration, inverse dynamics or replay change: what was cached before then no longer counts."""
 
-Keep = Callable[[str, Mapping[str, object], Callable[[], Arrays]], Arrays]
-"""A part's name, all that decides it, and a function that makes it, to the part: made, or found where it was kept."""
+CacheLookup = Callable[[str, Mapping[str, object], Callable[[], Arrays]], Arrays]
+"""A part's name, all that decides it, and a function that makes it, to the part: made, or found in a cache."""
 
 
-def make_anew(part: str, recipe: Mapping[str, object], make: Callable[[], Arrays]) -> Arrays:
-    """Keep nothing."""
+def no_cache(part: str, recipe: Mapping[str, object], make: Callable[[], Arrays]) -> Arrays:
+    """Make every part."""
     return make()
 
 
@@ -75,14 +75,14 @@ def assess(
     model: InverseDynamicsModel | None = None,
     exploration: Exploration | None = None,
     rng: Generator | None = None,
-    keep: Keep = make_anew,
+    cache: CacheLookup = no_cache,
     progress: Progress = no_progress,
 ) -> "Assessment":
     """Everything that scores and learners may ask of demonstrations on a robot; each part is made when it is first asked for."""
     check_columns(demonstrations, robot)
     streams = (np.random.default_rng(0) if rng is None else rng).spawn(3)
     return Assessment(
-        demonstrations.with_sources(None), robot, model or Solved(), exploration or Exploration(), tuple(streams), keep, progress
+        demonstrations.with_sources(None), robot, model or Solved(), exploration or Exploration(), tuple(streams), cache, progress
     )
 
 
@@ -97,7 +97,7 @@ class Assessment:
     exploration: Exploration
     streams: tuple[Generator, ...]
     """Of exploring, fitting and tracking."""
-    keep: Keep = make_anew
+    cache: CacheLookup = no_cache
     progress: Progress = no_progress
     diverged: dict[str, int] = field(default_factory=dict)
     """How many simulations broke down and were ended, in the parts made so far."""
@@ -133,7 +133,7 @@ class Assessment:
     def with_inverse(self, model: InverseDynamicsModel, exploration: Exploration) -> "Assessment":
         """The same demonstrations on the same robot, by another inverse dynamics."""
         return Assessment(
-            self.demonstrations, self.robot, model, exploration, self.streams, self.keep, self.progress, diverged=self.diverged
+            self.demonstrations, self.robot, model, exploration, self.streams, self.cache, self.progress, diverged=self.diverged
         )
 
     @cached_property
@@ -194,14 +194,14 @@ class Assessment:
             self._own_replays[delta_s] = plain, perturbed
         return self._own_replays[delta_s]
 
-    def recovered(self, used: Booleans) -> tuple[Array, Booleans]:
+    def recovered_actions(self, used: Booleans) -> tuple[Array, Booleans]:
         """(transition, action) the robot's actions that explain the used transitions (transition,), zero for the others; and which of
         them are known to lead there, or all if the inverse dynamics does not know."""
-        part = self._part("actions", {"used": np.packbits(used), "carried": CARRIED}, lambda: self._recover(used))
+        part = self._part("actions", {"used": np.packbits(used), "carried": CARRIED}, lambda: self._recover_actions(used))
         return part["actions"], part["usable"]
 
     @one_thread()
-    def _recover(self, used: Booleans) -> Arrays:
+    def _recover_actions(self, used: Booleans) -> Arrays:
         actions, verdicts = np.zeros((len(used), len(self.robot.action_low))), np.full(len(used), NOT_SETTLED)
         model = self.model.tolerating(self._noise) if hasattr(self.model, "tolerating") else self.model
         inverse_dynamics = model.restored(self.inverse_dynamics.arrays(), self.robot)
@@ -212,10 +212,10 @@ class Assessment:
             of_demos = np.isin(demo_of, demos)
             actions[of_demos], verdicts[of_demos] = made.actions, made.verdicts
         else:
-            self._solve(used, inverse_dynamics, actions, verdicts)
+            self._solve_actions(used, inverse_dynamics, actions, verdicts)
         return {"actions": actions * used[:, None], "usable": used & np.isin(verdicts, (REACHED, UNTRIED))}
 
-    def _solve(self, used: Booleans, inverse_dynamics: InverseDynamics, actions: Array, verdicts: Integers) -> None:
+    def _solve_actions(self, used: Booleans, inverse_dynamics: InverseDynamics, actions: Array, verdicts: Integers) -> None:
         """Fill in actions and verdicts of the used transitions, each solved for by itself.
 
         A clipped velocity does not determine the state, but the step that led there does: the state is carried along from the last
@@ -303,7 +303,7 @@ class Assessment:
         """A part as arrays, made or found; and counted, what broke down in it."""
         decided_by = {"demonstrations": self.demonstrations, "robot": self.robot, "model": self.model, "exploration": self.exploration}
         recipe = {"version": ASSESS_VERSION, **decided_by, "streams": self.streams, **parameters}
-        part = self.keep(name, recipe, make)
+        part = self.cache(name, recipe, make)
         self.diverged[name] = self.diverged.get(name, 0) + int(part.get("diverged", np.zeros(1)).sum())
         return part
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from imitable.arrays import Array, Generator, Progress, Snapshot, no_progress, one_thread, part_of
-from imitable.assessment import Assessment, Exploration, Keep, assess, make_anew
+from imitable.assessment import Assessment, CacheLookup, Exploration, assess, no_cache
 from imitable.check import joint_ranges
 from imitable.demonstrations import Demonstrations
 from imitable.errors import check_fields
@@ -116,14 +116,16 @@ def imitate(
     evaluated_on: Simulator | None = None,
     seed: int = 0,
     episodes: int = EPISODES,
-    keep: Keep = make_anew,
+    cache: CacheLookup = no_cache,
     record: Record | None = None,
     progress: Progress = no_progress,
 ) -> Result:
     """Learn a policy for the robot from imperfect demonstrations, and evaluate it on the way, on another simulator if one is given."""
     streams, record, began = Streams(seed), record or InMemory(), time.perf_counter()
     assessing = part_of(progress, 0.0, 0.3)
-    assessment = assess(demonstrations, robot, model=model, exploration=exploration, rng=streams.assessing(), keep=keep, progress=assessing)
+    assessment = assess(
+        demonstrations, robot, model=model, exploration=exploration, rng=streams.assessing(), cache=cache, progress=assessing
+    )
     weights = assessment.weights(score)
     record.save_scores(score_table(demonstrations, assessment, score))
     scored = time.perf_counter()

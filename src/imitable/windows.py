@@ -7,7 +7,7 @@ import numpy as np
 
 from imitable.arrays import Array, Booleans, Generator, Integers, Progress, no_progress
 from imitable.demonstrations import Demonstrations
-from imitable.inverse_dynamics import NOT_SETTLED, InverseDynamics, Recovered
+from imitable.inverse_dynamics import NOT_SETTLED, InverseDynamics, InverseResult
 from imitable.noise import restorable_rows
 from imitable.simulators import Simulator, advance
 
@@ -147,15 +147,15 @@ def follow_windows(
     return Windows(demos, starts, summed, by_step, by_column.argmax(axis=1), limiting, growth, settled), steps
 
 
-def _nearer(found: Recovered, again: Recovered, rows: Integers) -> Recovered:
+def _nearer(found: InverseResult, again: InverseResult, rows: Integers) -> InverseResult:
     """With those of the second answers, to these rows of the first, that are nearer; the verdicts are the second ones."""
     nearer = again.miss < found.miss[rows]
-    updated = {each.name: np.array(getattr(found, each.name)) for each in fields(Recovered)}
+    updated = {each.name: np.array(getattr(found, each.name)) for each in fields(InverseResult)}
     for name, values in updated.items():
         values[rows[nearer]] = getattr(again, name)[nearer]
     updated["verdict"][rows] = again.verdict
     updated["steps"][rows] = found.steps[rows] + again.steps
-    return Recovered(**updated)
+    return InverseResult(**updated)
 
 
 def _mean_distances(distances: Array, judged: Booleans, lengths: Integers, lost_beyond: float) -> tuple[Array, Booleans]:

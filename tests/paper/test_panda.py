@@ -5,7 +5,7 @@ import pytest
 
 from imitable.assessment import assess
 from imitable.demonstrations import Demonstrations
-from imitable.inverse_dynamics import Recovered
+from imitable.inverse_dynamics import InverseResult
 from imitable.paper.demonstrators import collect
 from imitable.paper.methods import ours
 from imitable.paper.panda import (
@@ -175,7 +175,7 @@ def test_collisions_are_those_of_the_whole_arm_though_only_parts_are_looked_at(o
 class Exact:
     """The inverse of the arm in closed form: straight towards where the demonstration goes."""
 
-    def fit(self, own: Episodes, robot: Panda, *, rng: object, progress: object = None) -> "Exact":
+    def fit(self, episodes: Episodes, robot: Panda, *, rng: object, progress: object = None) -> "Exact":
         return self
 
     def restored(self, arrays: object, robot: Panda) -> "Exact":
@@ -184,9 +184,9 @@ class Exact:
     def arrays(self) -> dict[str, np.ndarray]:
         return {}
 
-    def __call__(self, states: np.ndarray, next_observations: np.ndarray, *, guess: np.ndarray | None = None) -> Recovered:
+    def __call__(self, states: np.ndarray, next_observations: np.ndarray, *, guess: np.ndarray | None = None) -> InverseResult:
         towards = (next_observations / 10 - states[:, :3])[:, [0, 2]] / 0.005
-        return Recovered.unchecked(towards / np.maximum(1.0, np.linalg.norm(towards, axis=1, keepdims=True)), THREE_JOINTS)
+        return InverseResult.unchecked(towards / np.maximum(1.0, np.linalg.norm(towards, axis=1, keepdims=True)), THREE_JOINTS)
 
 
 def test_every_sideways_demonstration_is_infeasible_and_collides_when_replayed() -> None:

@@ -122,9 +122,9 @@ def test_methods_without_feasibility_ask_for_no_replay(method: str, demonstratio
         turntable.task(), learners={"gail": turntable.TINY_GAIL, "2iwil": tiny.TWO_IWIL, "ic-gail": tiny.IC_GAIL}, learner="gail"
     )
     cache = Cache(tmp_path)
-    Experiment.of(task, METHODS[method]).run(seed=0, demonstrations=demonstrations, keep=cache)
+    Experiment.of(task, METHODS[method]).run(seed=0, demonstrations=demonstrations, cache=cache)
     assert not cache.entries()
-    Experiment.of(task, OURS).run(seed=0, demonstrations=demonstrations, keep=cache)
+    Experiment.of(task, OURS).run(seed=0, demonstrations=demonstrations, cache=cache)
     assert {entry.part for entry in cache.entries()} == {"inverse dynamics", "replay", "own replay"}
 
 
@@ -332,7 +332,7 @@ from imitable.paper.run import Experiment, collected
 from imitable.paper.tasks import find_task
 from imitable.store.cache import Cache
 assert Path(imitable.__file__).is_relative_to(sys.argv[1]), imitable.__file__
-collected(find_task("driving/fast"), seed=0, count=3, keep=Cache(Path(sys.argv[2])))
+collected(find_task("driving/fast"), seed=0, count=3, cache=Cache(Path(sys.argv[2])))
 print(json.dumps(Experiment.of(find_task("driving/fast"), METHODS["ours"]).config(seed=0)))
 """
 
@@ -344,7 +344,7 @@ def test_neither_a_comment_nor_a_new_module_changes_what_runs_and_caches_are_kno
         path.write_text(path.read_text() + "\n# a comment\n")
     (source / "paper" / "hopper.py").write_text('"""A new body."""\n')
     cache = Cache(tmp_path / "cache")
-    demonstrations = collected(find_task("driving/fast"), seed=0, count=3, keep=cache)
+    demonstrations = collected(find_task("driving/fast"), seed=0, count=3, cache=cache)
     (kept,) = cache.entries()
     command = [sys.executable, "-c", PROGRAM, str(source.parent), str(cache.folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(source.parent)})
@@ -425,7 +425,7 @@ def test_every_method_runs_on_every_task(name: str, tmp_path: Path, monkeypatch:
     for method in METHODS.values():
         kind = type(task.find_learner(method.learner))
         experiment = Experiment.of(task, method, overrides=LENIENT + BRIEF[kind])
-        result = run_in_folder(experiment, tmp_path / method.name, seed=0, demonstrations=demonstrations, keep=cache)
+        result = run_in_folder(experiment, tmp_path / method.name, seed=0, demonstrations=demonstrations, cache=cache)
         assert np.isfinite(result["mean_return"]), method.name
         policy = Policy.load(tmp_path / method.name / "policy.safetensors")
         assert policy(np.zeros((1, len(task.robot.observation_names)))).shape[0] == 1

@@ -53,7 +53,7 @@ def collect(
     if output.exists() and not overwrite:
         raise ImitableError(f"{output} is there already; give another place, or --overwrite to replace it")
     with progress_bar(f"{task} demonstrations") as progress:
-        demonstrations = collected(chosen, seed=seed, count=count, composition=composition, keep=default_cache(), progress=progress)
+        demonstrations = collected(chosen, seed=seed, count=count, composition=composition, cache=default_cache(), progress=progress)
     npz.write(demonstrations, output)
     print(f"{output}: {demonstrations}")
 
@@ -87,7 +87,7 @@ def run(
             episodes=episodes,
             overwrite=overwrite,
             resume=resume,
-            keep=default_cache(),
+            cache=default_cache(),
             progress=progress,
         )
     print(f"{output}: mean return {result['mean_return']:.2f} over {len(result['returns'])} episodes")

@@ -106,7 +106,7 @@ def assessed(demonstrations: Demonstrations, settings: dict[str, Any], *, progre
     with the defaults."""
     name, inverse = settings["robot"], settings["inverse"]
     model = None if inverse is None else find("inverse dynamics", inverse, INVERSE_DYNAMICS, needs=("fit", "restored"))
-    more = {"rng": Streams(settings["seed"]).assessing(), "keep": default_cache(), "progress": progress}
+    more = {"rng": Streams(settings["seed"]).assessing(), "cache": default_cache(), "progress": progress}
     if name in TASK_NAMES:
         task = find_task(name) if model is None else find_task(name).with_model(model)
         if np.isnan(demonstrations.returns).any() and not task.optimality.feasible_above:  # the paper's recipe needs all returns

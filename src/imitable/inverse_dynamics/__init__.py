@@ -1,6 +1,6 @@
 """Inverse dynamics: which action of the robot explains a transition."""
 
-from imitable.inverse_dynamics.base import NOT_SETTLED, OUT_OF_REACH, REACHED, UNTRIED, InverseDynamics, InverseDynamicsModel, Recovered
+from imitable.inverse_dynamics.base import NOT_SETTLED, OUT_OF_REACH, REACHED, UNTRIED, InverseDynamics, InverseDynamicsModel, InverseResult
 from imitable.inverse_dynamics.learned import Learned
 from imitable.inverse_dynamics.solved import Solved, floored_scale, step_scale
 
@@ -15,8 +15,8 @@ __all__ = [
     "UNTRIED",
     "InverseDynamics",
     "InverseDynamicsModel",
+    "InverseResult",
     "Learned",
-    "Recovered",
     "Solved",
     "floored_scale",
     "step_scale",

@@ -15,7 +15,7 @@ tried on the simulator."""
 
 
 @dataclass(frozen=True)
-class Recovered:
+class InverseResult:
     """Actions, and how far they are to be trusted."""
 
     actions: Array
@@ -34,7 +34,7 @@ class Recovered:
     """(N,) simulated steps that it took to find each."""
 
     @classmethod
-    def unchecked(cls, actions: Array, robot: Simulator) -> "Recovered":
+    def unchecked(cls, actions: Array, robot: Simulator) -> "InverseResult":
         """Actions that nobody tried on the simulator, clipped to the robot's limits."""
         low, high = robot.action_low, robot.action_high
         unknown, none = np.full(len(actions), np.nan), np.zeros(len(actions), np.int64)
@@ -45,7 +45,7 @@ class Recovered:
 class InverseDynamics(Protocol):
     """f_id of eq. 1: the right action if there is one, else the one that comes closest."""
 
-    def __call__(self, states: Array, next_observations: Array, *, guess: Array | None = None) -> Recovered:
+    def __call__(self, states: Array, next_observations: Array, *, guess: Array | None = None) -> InverseResult:
         """Actions from full states (N, state) towards next observations (N, observation); `guess` (N, action) may speed up the search."""
         ...
 
@@ -57,7 +57,7 @@ class InverseDynamics(Protocol):
 class InverseDynamicsModel(Protocol):
     """A frozen dataclass of hyper-parameters that fits an inverse dynamics, and restores a fitted one."""
 
-    def fit(self, own: Episodes, robot: Simulator, *, rng: Generator, progress: Progress) -> InverseDynamics:
+    def fit(self, episodes: Episodes, robot: Simulator, *, rng: Generator, progress: Progress) -> InverseDynamics:
         """From trajectories of the robot itself."""
         ...
 

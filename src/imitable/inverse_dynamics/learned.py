@@ -7,7 +7,7 @@ import numpy as np
 
 from imitable.arrays import Array, Arrays, Float32, Generator, Progress, Snapshot, no_progress
 from imitable.errors import check_fields
-from imitable.inverse_dynamics.base import Recovered
+from imitable.inverse_dynamics.base import InverseResult
 from imitable.networks import TransitionScaling
 from imitable.rollouts import Episodes
 from imitable.simulators import Simulator
@@ -26,12 +26,12 @@ class LearnedInverseDynamics:
     """Of the network, by name: enough to make it again."""
     scaling: TransitionScaling
 
-    def __call__(self, states: Array, next_observations: Array, *, guess: Array | None = None) -> Recovered:
+    def __call__(self, states: Array, next_observations: Array, *, guess: Array | None = None) -> InverseResult:
         actions = np.empty((len(states), len(self.robot.action_low)))
         for start in range(0, len(actions), CHUNK):
             rows = slice(start, start + CHUNK)
             actions[rows] = self.predict(self.scaling(self.robot.observe(states[rows]), next_observations[rows]))
-        return Recovered.unchecked(actions, self.robot)
+        return InverseResult.unchecked(actions, self.robot)
 
     def arrays(self) -> Arrays:
         return {"center": self.scaling.center, "scale": self.scaling.scale, **self.weights}
@@ -49,19 +49,19 @@ class Learned:
         positive = ("epochs", "batch_size", "learning_rate")
         check_fields(self, *((name, getattr(self, name) > 0, "above 0") for name in positive))
 
-    def fit(self, own: Episodes, robot: Simulator, *, rng: Generator, progress: Progress = no_progress) -> LearnedInverseDynamics:
+    def fit(self, episodes: Episodes, robot: Simulator, *, rng: Generator, progress: Progress = no_progress) -> LearnedInverseDynamics:
         """Smooth-L1 regression of the actions on (s, s' - s)."""
         from imitable.inverse_dynamics.residual_net import ResidualNet, initialize, regress
 
-        rows = own.trajectories.transition_rows
-        before, after = own.trajectories.observations[rows], own.trajectories.observations[rows + 1]
+        rows = episodes.trajectories.transition_rows
+        before, after = episodes.trajectories.observations[rows], episodes.trajectories.observations[rows + 1]
         scaling = TransitionScaling.of(before, after)
-        network = ResidualNet(2 * before.shape[1], own.actions.shape[1])
+        network = ResidualNet(2 * before.shape[1], episodes.actions.shape[1])
         initialize(network, rng)
         regress(
             network,
             scaling(before, after),
-            own.actions.astype(np.float32),
+            episodes.actions.astype(np.float32),
             updates=max(1, self.epochs * len(rows) // self.batch_size),
             batch_size=self.batch_size,
             learning_rate=self.learning_rate,

@@ -12,7 +12,7 @@ import numpy as np
 
 from imitable.arrays import Array, Arrays, Booleans, Generator, Integers, Progress, Snapshot, no_progress
 from imitable.errors import ImitableError, check_fields
-from imitable.inverse_dynamics.base import NOT_SETTLED, OUT_OF_REACH, REACHED, Recovered
+from imitable.inverse_dynamics.base import NOT_SETTLED, OUT_OF_REACH, REACHED, InverseResult
 from imitable.rollouts import Episodes
 from imitable.simulators import Simulator
 
@@ -55,10 +55,10 @@ class Solved:
             ("slow", 0 < self.slow < 1, "between 0 and 1"),
         )
 
-    def fit(self, own: Episodes, robot: Simulator, *, rng: Generator, progress: Progress = no_progress) -> "SolvedInverseDynamics":
+    def fit(self, episodes: Episodes, robot: Simulator, *, rng: Generator, progress: Progress = no_progress) -> "SolvedInverseDynamics":
         """Nothing is fitted: own trajectories give the units in which a miss is measured."""
         progress(1.0)
-        return SolvedInverseDynamics(self, robot, step_scale(own))
+        return SolvedInverseDynamics(self, robot, step_scale(episodes))
 
     def restored(self, arrays: Snapshot, robot: Simulator) -> "SolvedInverseDynamics":
         return SolvedInverseDynamics(self, robot, arrays["scale"])
@@ -87,7 +87,7 @@ class Solved:
         scale: Array,
         guess: Array | None = None,
         rng: Generator | None = None,
-    ) -> Recovered:
+    ) -> InverseResult:
         """Actions that lead from full states (N, state) nearest to next observations (N, observation).
 
         `scale` (observation,) is the standard deviation of the robot's own one-step changes; `guess` (N, action) a first guess;
@@ -107,7 +107,7 @@ class Solved:
             rows = slice(first, first + self.batch)
             problem = _Problem(robot, states[rows], next_observations[rows], units, middle, half, self.batch)
             parts.append(_Search(self, problem, draws, start[rows]).run())
-        return Recovered(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(Recovered)))
+        return InverseResult(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(InverseResult)))
 
     def _draws(self, actuators: int, rng: Generator) -> Array:
         """(search, difference, action) moves of which each has an actuator of its own, and some joint_move_probability."""
@@ -127,16 +127,16 @@ class SolvedInverseDynamics:
     scale: Array
     """(observation,) standard deviation of the robot's own one-step changes."""
 
-    def __call__(self, states: Array, next_observations: Array, *, guess: Array | None = None) -> Recovered:
+    def __call__(self, states: Array, next_observations: Array, *, guess: Array | None = None) -> InverseResult:
         return self.solver.solve(self.robot, states, next_observations, scale=self.scale, guess=guess)
 
     def arrays(self) -> Arrays:
         return {"scale": self.scale}
 
 
-def step_scale(own: Episodes) -> Array:
+def step_scale(episodes: Episodes) -> Array:
     """(observation,) standard deviation of one-step changes."""
-    rows, observations = own.trajectories.transition_rows, own.trajectories.observations
+    rows, observations = episodes.trajectories.transition_rows, episodes.trajectories.observations
     return np.asarray((observations[rows + 1] - observations[rows]).std(axis=0))
 
 
@@ -186,7 +186,7 @@ class _Search:
         self.least_stalls = min(solver.candidates / actuators, solver.searches / 2)
         self.open = np.ones(count, dtype=bool)
 
-    def run(self) -> Recovered:
+    def run(self) -> InverseResult:
         self.close(np.flatnonzero(self.miss <= self.solver.exact), REACHED)
         due = self.open.copy()
         while self.open.any():
@@ -198,7 +198,7 @@ class _Search:
             due &= self.open
         problem = self.problem
         actions = np.clip(problem.middle + problem.half * self.current, problem.robot.action_low, problem.robot.action_high)
-        return Recovered(actions, self.miss, np.abs(self.current) >= 1.0 - 1e-9, self.verdict, self.growth(), self.steps)
+        return InverseResult(actions, self.miss, np.abs(self.current) >= 1.0 - 1e-9, self.verdict, self.growth(), self.steps)
 
     def evaluate(self, rows: Integers, actions: Array) -> Array:
         np.add.at(self.steps, rows, 1)

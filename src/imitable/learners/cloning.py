@@ -50,7 +50,7 @@ class Cloning:
     def __call__(self, assessment: Assessment, weights: Array, *, rng: Generator, resume: Snapshot | None = None) -> Iterator[Checkpoint]:
         demonstrations, robot = assessment.demonstrations, assessment.robot
         drawn = self.support(TransitionSampler(demonstrations, weights), rng)
-        actions, usable = assessment.recovered(drawn > 0)
+        actions, usable = assessment.recovered_actions(drawn > 0)
         if not usable.any():
             raise ImitableError(
                 f"none of the {int((drawn > 0).sum())} transitions with any weight can be reached by the robot, so there are no actions to "

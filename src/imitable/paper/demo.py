@@ -46,7 +46,7 @@ def run_demo(folder: Path, *, seed: int, progress_bar: ProgressBar) -> Demo:
     for name in METHODS:
         experiment = Experiment.of(task, find_method(name))
         with progress_bar(f"{TASK} {name}") as progress:
-            results[name] = run_in_folder(experiment, folder / name, seed=seed, overwrite=True, keep=default_cache(), progress=progress)
+            results[name] = run_in_folder(experiment, folder / name, seed=seed, overwrite=True, cache=default_cache(), progress=progress)
         drives[name] = measured_drives(task, folder / name, seed=seed)
         rows.append(_row(name, results[name], drives[name]))
     scores = read_table(folder / "ours" / SCORES)

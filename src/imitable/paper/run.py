@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from imitable.arrays import Progress, no_progress, one_thread, part_of
-from imitable.assessment import ASSESS_VERSION, Keep, check_columns, make_anew
+from imitable.assessment import ASSESS_VERSION, CacheLookup, check_columns, no_cache
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
 from imitable.evaluation import EPISODES
@@ -84,7 +84,7 @@ class Experiment:
         composition: str = "paper",
         count: int = DEMONSTRATIONS,
         episodes: int = EPISODES,
-        keep: Keep = make_anew,
+        cache: CacheLookup = no_cache,
         record: Record | None = None,
         progress: Progress = no_progress,
     ) -> Result:
@@ -92,7 +92,7 @@ class Experiment:
         task = self.task
         if demonstrations is None:
             collecting = part_of(progress, 0.0, 0.1)
-            demonstrations = collected(task, seed=seed, count=count, composition=composition, keep=keep, progress=collecting)
+            demonstrations = collected(task, seed=seed, count=count, composition=composition, cache=cache, progress=collecting)
         return imitate(
             demonstrations,
             task.robot,
@@ -103,7 +103,7 @@ class Experiment:
             evaluated_on=task.evaluated_on,
             seed=seed,
             episodes=episodes,
-            keep=keep,
+            cache=cache,
             record=record,
             progress=part_of(progress, 0.1, 1.0),
         )
@@ -132,7 +132,7 @@ def run_in_folder(
     episodes: int = EPISODES,
     overwrite: bool = False,
     resume: bool = False,
-    keep: Keep = make_anew,
+    cache: CacheLookup = no_cache,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """`Experiment.run` in a folder, and what its result.json holds; interrupted and resumed, it gives the curve of an uninterrupted run."""
@@ -147,7 +147,7 @@ def run_in_folder(
         record.open(config, overwrite=overwrite, resume=resume)
         if (finished := record.result()) is not None:
             return finished
-        return record.finish(experiment.run(seed=seed, **given, keep=keep, record=record, progress=progress))
+        return record.finish(experiment.run(seed=seed, **given, cache=cache, record=record, progress=progress))
 
 
 @one_thread()
@@ -157,14 +157,14 @@ def collected(
     seed: int,
     count: int = DEMONSTRATIONS,
     composition: str = "paper",
-    keep: Keep = make_anew,
+    cache: CacheLookup = no_cache,
     progress: Progress = no_progress,
 ) -> Demonstrations:
     """The demonstrations of a task that this seed gives."""
     rng = Streams(seed).collecting()
     recipe = {"version": COLLECT_VERSION, "demonstrators": task.demonstrators, "count": count, "composition": composition, "rng": rng}
     return npz.from_arrays(
-        keep(
+        cache(
             "demonstrations",
             recipe,
             lambda: npz.to_arrays(collect(task.demonstrators, count=count, composition=composition, rng=rng, progress=progress)),

@@ -219,7 +219,7 @@ class TransitionFeasibility:
 
     def __call__(self, assessment: Assessment) -> Array:
         """(transition,)"""
-        return assessment.recovered(np.ones(int(assessment.demonstrations.lengths.sum()), dtype=bool))[1].astype(np.float64)
+        return assessment.recovered_actions(np.ones(int(assessment.demonstrations.lengths.sum()), dtype=bool))[1].astype(np.float64)
 
     def table(self, assessment: Assessment) -> dict[str, Array]:
         lengths = assessment.demonstrations.lengths
