@@ -30,6 +30,7 @@ from imitable.scores import (
     per_transition,
     product,
     rectified_return,
+    score_columns,
 )
 from imitable.scores.feasibility import measure_tolerance, ramp_down
 from imitable.scores.optimality import optimality
@@ -113,7 +114,7 @@ def test_a_score_copes_with_one_demonstration(score: Score) -> None:
 
 
 def test_a_score_names_one_column_for_the_table_per_number_of_a_demonstration(score: Score, assessment: Assessment) -> None:
-    for name, column in score.table(assessment).items():
+    for name, column in score_columns(score, assessment).items():
         assert isinstance(name, str)
         assert column.shape == (len(assessment.demonstrations),)
 

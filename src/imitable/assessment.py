@@ -17,13 +17,16 @@ from imitable.inverse_dynamics import (
     InverseDynamics,
     InverseDynamicsModel,
     Solved,
+    coarse_model,
     floored_scale,
+    patient_models,
     step_scale,
+    tolerant_model,
 )
 from imitable.noise import is_noise, noise_level, noise_margin, restorable_rows
 from imitable.replay import Replay, replay
 from imitable.rollouts import Episodes, explore
-from imitable.scores import Feasibility, RectifiedOptimality, Score, product
+from imitable.scores import Feasibility, RectifiedOptimality, Score, product, why_zero
 from imitable.simulators import Simulator
 from imitable.tracking import Tracked, hides_state, replay_windows, rollout_from, track
 from imitable.windows import Windows
@@ -109,7 +112,7 @@ class Assessment:
         score = self.default_score if score is None else score
         weights = self.scored(score)
         if not weights.any():
-            raise ImitableError(f"all {len(weights)} weights are zero: {self._why_zero(score)}")
+            raise ImitableError(f"all {len(weights)} weights are zero: {why_zero(score, self)}")
         return weights
 
     @property
@@ -122,13 +125,6 @@ class Assessment:
         if score not in self._weights:
             self._weights[score] = score(self)
         return self._weights[score]
-
-    def _why_zero(self, score: Score) -> str:
-        """Of the score, or of the first factor of a product that is zero everywhere."""
-        for factor in getattr(score, "factors", (score,)):
-            if not self.scored(factor).any() and hasattr(factor, "why_zero"):
-                return str(factor.why_zero(self))
-        return f"{score} finds nothing worth imitating; choose another score"
 
     def with_inverse(self, model: InverseDynamicsModel, exploration: Exploration) -> "Assessment":
         """The same demonstrations on the same robot, by another inverse dynamics."""
@@ -170,7 +166,7 @@ class Assessment:
     @property
     def patient_inverses(self) -> tuple[InverseDynamics, ...]:
         """Those asked once more about what is not reached; none if there is noise, or if the inverse dynamics knows no patience."""
-        models = self.model.patient() if hasattr(self.model, "patient") and not self._noise else ()
+        models = () if self._noise else patient_models(self.model)
         return tuple(each.restored(self.inverse_dynamics.arrays(), self.robot) for each in models)
 
     @cached_property
@@ -203,8 +199,7 @@ class Assessment:
     @one_thread()
     def _recover_actions(self, used: Booleans) -> Arrays:
         actions, verdicts = np.zeros((len(used), len(self.robot.action_low))), np.full(len(used), NOT_SETTLED)
-        model = self.model.tolerating(self._noise) if hasattr(self.model, "tolerating") else self.model
-        inverse_dynamics = model.restored(self.inverse_dynamics.arrays(), self.robot)
+        inverse_dynamics = tolerant_model(self.model, self._noise).restored(self.inverse_dynamics.arrays(), self.robot)
         if self.hides_state:  # carried along from step to step
             demo_of = np.repeat(np.arange(len(self.demonstrations)), self.demonstrations.lengths)
             demos = np.unique(demo_of[used])
@@ -255,8 +250,8 @@ class Assessment:
         learned = {f"model {name}": array for name, array in fitted.arrays().items()}
         scale = floored_scale(self.step_scale)
         noise, hidden = noise_level(training, self.demonstrations, scale, self.robot), hides_state(training, self.robot, scale)
-        if noise > NEGLIGIBLE_NOISE and not hidden and hasattr(self.model, "coarse"):
-            inverse = self.model.coarse(0.0).restored(fitted.arrays(), self.robot)
+        if noise > NEGLIGIBLE_NOISE and not hidden:
+            inverse = coarse_model(self.model, 0.0).restored(fitted.arrays(), self.robot)
             noise *= is_noise(noise, self.demonstrations, self.robot, inverse, scale=scale, rng=deepcopy(self.streams[2]))
         facts = {
             "noise": np.array(noise),
@@ -269,8 +264,7 @@ class Assessment:
     def _track(self) -> Arrays:
         rng, scale = deepcopy(self.streams[2]), floored_scale(self.step_scale)
         noise = self._noise
-        coarse = self.model.coarse(noise) if hasattr(self.model, "coarse") else self.model
-        inverse = coarse.restored(self.inverse_dynamics.arrays(), self.robot)
+        inverse = coarse_model(self.model, noise).restored(self.inverse_dynamics.arrays(), self.robot)
         settings = {"scale": scale, "noise": noise, "rng": rng, "progress": part_of(self.progress, 0.4, 1.0)}
         if self.hides_state:
             tracked = replay_windows(self.demonstrations, self.robot, inverse, self.own_episodes[0], **settings)  # type: ignore[arg-type]

@@ -1,13 +1,16 @@
 """What `check_env` is for Gymnasium: does a robot keep the promises that scores and learners rely on, and do demonstrations fit it?"""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from imitable.arrays import Array, Booleans
 from imitable.demonstrations import Demonstrations
-from imitable.simulators import Simulator
+from imitable.simulators import Simulator, joint_ranges, restorable
+
+if TYPE_CHECKING:
+    from imitable.simulators.mujoco import MujocoRobot
 
 EPISODES, STEPS = 16, 60
 ROUND_TRIP = 1e-9
@@ -72,17 +75,6 @@ def check_demonstrations(robot: Simulator, demonstrations: Demonstrations, *, se
     return found + check_observations(robot, observations, walk)
 
 
-def joint_ranges(robot: Any) -> list[tuple[int, float, float]]:
-    """The observation columns that show the position of a joint with limits, and the limits, of a MuJoCo robot."""
-    model = getattr(getattr(robot, "physics", None), "model", None)
-    if model is None or not hasattr(robot, "columns"):
-        return []
-    shown = {each.entry.index: at for at, each in enumerate(robot.columns) if each.entry.field == "qpos" and not each.function}
-    limited = [joint for joint in range(model.njnt) if model.jnt_limited[joint] and model.jnt_type[joint] in (2, 3)]  # slides and hinges
-    places = [(int(model.jnt_qposadr[joint]), model.jnt_range[joint]) for joint in limited]
-    return [(shown[at], float(ends[0]), float(ends[1])) for at, ends in places if at in shown]
-
-
 def own_walk(robot: Simulator, *, rng: np.random.Generator) -> Walk:
     """Transitions of the robot itself; termination does not end them."""
     states, visited = robot.initial_states(EPISODES, rng), []
@@ -127,24 +119,24 @@ def check_purity(robot: Simulator, walk: Walk) -> list[str]:
 
 def check_round_trip(robot: Simulator, walk: Walk) -> list[str]:
     """observe(restore(o)) is o, and a step from a restored state ends where the true one does; columns that fail are named."""
-    names = np.array(robot.observation_names)
+    names, body = np.array(robot.observation_names), _mujoco_robot(robot)
     observations, wanted = robot.observe(walk.states), robot.observe(walk.next_states)
     restored = robot.restore(observations)
     wrong = (np.abs(robot.observe(restored) - observations) > ROUND_TRIP * (1 + np.abs(observations))).any(axis=0)
     if wrong.any():
         return [f"observations do not survive restore and observe: {', '.join(names[wrong])}; pass a state_map that gets them right"]
     found = []
-    clipped = ~_restorable(robot, observations)
+    clipped = ~restorable(robot, observations)
     if clipped.any():
-        hit = _at_clip(robot, observations).any(axis=0)
+        hit = ", ".join(names[_at_clip(body, observations).any(axis=0)]) if body is not None else "by its own account"
         found.append(
-            f"warning: {clipped.mean():.1%} of its own random observations are clipped ({', '.join(names[hit])}), which does not determine "
+            f"warning: {clipped.mean():.1%} of its own random observations are clipped ({hit}), which does not determine "
             "the state: scores begin elsewhere, and training carries the state along; or record qvel unclipped and pass a state_map"
         )
     failing = (_misses(robot, restored, walk.actions, wanted) > STEP_TOLERANCE)[~clipped]
     share = failing.any(axis=1).mean() if len(failing) else 0.0
     if share > REJECTED:
-        hidden = ", ".join(getattr(getattr(robot, "inverse", None), "hidden", ()))
+        hidden = ", ".join(body.inverse.hidden) if body is not None and body.inverse is not None else ""
         worst = names[np.argsort(-failing.mean(axis=0), kind="stable")[:4]]
         cure = (
             f"the observation does not show {hidden}: add them to the observation"
@@ -159,9 +151,9 @@ def check_round_trip(robot: Simulator, walk: Walk) -> list[str]:
 
 def check_observations(robot: Simulator, observations: Array, walk: Walk) -> list[str]:
     """Observations of someone else: their width, their numbers, their ranges beside the robot's own."""
-    names, width = robot.observation_names, len(robot.observation_names)
+    names, width, body = robot.observation_names, len(robot.observation_names), _mujoco_robot(robot)
     if observations.ndim != 2 or observations.shape[1] != width:
-        kept = int(getattr(robot, "environment_columns", np.zeros(1)).max()) + 1
+        kept = 1 if body is None else int(body.environment_columns.max()) + 1
         cure = "use observations[:, robot.environment_columns]" if observations.shape[-1] > width and observations.shape[-1] >= kept else ""
         return [f"observations have shape {observations.shape}, the robot has {width} columns ({', '.join(names)}); {cure or 'send these'}"]
     finite = np.isfinite(observations)
@@ -170,14 +162,15 @@ def check_observations(robot: Simulator, observations: Array, walk: Walk) -> lis
         for at in np.flatnonzero(~finite.all(axis=0))
     ]
     good = observations[finite.all(axis=1)]
-    clipped = ~_restorable(robot, good)
+    clipped = ~restorable(robot, good)
     if clipped.any():
         found.append(f"warning: {clipped.mean():.1%} of the observations have a clipped velocity: scores begin at others")
     wrong = (np.abs(robot.observe(robot.restore(good)) - good) > 1e-6 * (1 + np.abs(good))).any(axis=0)
     if wrong.any():
         found.append(f"columns {', '.join(np.array(names)[wrong])} do not survive restore and observe; do they contradict the others?")
-    body: Any = robot
-    for at in body.physics.quaternions() if getattr(robot, "inverse", None) is not None else ():
+    if body is None or body.inverse is None:
+        return found
+    for at in body.physics.quaternions():
         shown = [
             column for column, each in enumerate(body.columns) if each.entry.field == "qpos" and at.start <= each.entry.index < at.stop
         ]
@@ -187,12 +180,13 @@ def check_observations(robot: Simulator, observations: Array, walk: Walk) -> lis
     return found
 
 
-def _restorable(robot: Any, observations: Array) -> Booleans:
-    """(N,) which observations determine the state."""
-    return np.asarray(robot.restorable(observations)) if hasattr(robot, "restorable") else np.ones(len(observations), dtype=bool)
+def _mujoco_robot(robot: Simulator) -> "MujocoRobot | None":
+    """The robot, if it knows which entry of mjData each column is; asked without an import of MuJoCo."""
+    found: Any = robot
+    return found if hasattr(robot, "physics") and hasattr(robot, "columns") else None
 
 
-def _at_clip(robot: Any, observations: Array) -> Booleans:
+def _at_clip(robot: "MujocoRobot", observations: Array) -> Booleans:
     low, high = (np.array([getattr(column, side) for column in robot.columns]) for side in ("low", "high"))
     # Only of positions and velocities, which states are made of.
     stateful = np.array([column.entry.field in ("qpos", "qvel") for column in robot.columns])

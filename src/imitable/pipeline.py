@@ -8,16 +8,15 @@ import numpy as np
 
 from imitable.arrays import Array, Generator, Progress, Snapshot, no_progress, one_thread, part_of
 from imitable.assessment import Assessment, CacheLookup, Exploration, assess, no_cache
-from imitable.check import joint_ranges
 from imitable.demonstrations import Demonstrations
 from imitable.errors import check_fields
 from imitable.evaluation import EPISODES, Measurement, measure
 from imitable.inverse_dynamics import InverseDynamicsModel
 from imitable.learners import Learner
 from imitable.sampling import demonstration_weights, effective_sample_size
-from imitable.scores import Score
+from imitable.scores import Score, score_columns, score_facts
 from imitable.scores.feasibility import worst_window
-from imitable.simulators import Simulator
+from imitable.simulators import Simulator, action_names, joint_ranges
 
 Table = dict[str, np.ndarray[Any, Any]]
 """Columns by name, (demo,) each."""
@@ -165,7 +164,7 @@ def score_table(demonstrations: Demonstrations, assessment: Assessment, score: S
         "source": np.array(demonstrations.sources or ["unknown"] * len(demonstrations)),
         "length": demonstrations.lengths,
         "return": demonstrations.returns,
-        **score.table(assessment),
+        **score_columns(score, assessment),
         "weight": demonstration_weights(assessment.scored(score), demonstrations.lengths),
     }
     table["verdict"] = verdicts(table)
@@ -213,17 +212,11 @@ def _beyond_range(demonstrations: Demonstrations, assessment: Assessment, table:
     return found
 
 
-def action_names(robot: Simulator) -> tuple[str, ...]:
-    """(action,) of the actuators, where the robot knows them."""
-    return tuple(getattr(robot, "action_names", None) or (f"action {number}" for number in range(len(robot.action_low))))
-
-
 def facts(demonstrations: Demonstrations, assessment: Assessment, score: Score | None, weights: Array) -> dict[str, Any]:
     """What the score measured, and what it leaves."""
-    measured = getattr(assessment.default_score if score is None else score, "facts", None)
     return {
         "diverged": {"assessing": sum(assessment.diverged.values())},
-        **({} if measured is None else measured(assessment)),
+        **score_facts(assessment.default_score if score is None else score, assessment),
         **what_is_left(demonstrations, weights),
     }
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from imitable.arrays import Array, Booleans, Generator, Integers, Progress, no_progress
 from imitable.demonstrations import Demonstrations
-from imitable.simulators import Simulator, advance, reward_of
+from imitable.simulators import Simulator, advance, has_reward, reward_of
 
 Reward = Callable[[Array, Array, Array], Array]
 """States, actions and next states to rewards (N,)."""
@@ -141,7 +141,7 @@ def run_episodes(
     states = simulator.initial_states(count, rng)
     observed = simulator.observe(states)
     observations, actions = [observed], []
-    rewarded = getattr(simulator, "has_reward", True)
+    rewarded = has_reward(simulator)
     lengths, returns = np.full(count, simulator.horizon), np.full(count, 0.0 if rewarded else np.nan)
     alive, diverged = np.arange(count), 0
     for time in range(simulator.horizon):

@@ -7,7 +7,7 @@ import numpy as np
 from imitable.arrays import Generator, one_thread
 from imitable.assessment import Assessment
 from imitable.demonstrations import Demonstrations
-from imitable.inverse_dynamics import floored_scale
+from imitable.inverse_dynamics import coarse_model, floored_scale
 from imitable.noise import noisy, restorable_rows
 from imitable.rollouts import random_actions
 from imitable.scores import Feasibility
@@ -99,8 +99,7 @@ def _tracked(assessment: Assessment, given: Demonstrations, rng: Generator) -> T
     """Windows of other demonstrations, followed as the assessment's own were."""
     tracked, robot, scale = assessment.tracked, assessment.robot, floored_scale(assessment.step_scale)
     noise = tracked.noise
-    coarse = assessment.model.coarse(noise) if hasattr(assessment.model, "coarse") else assessment.model
-    inverse = coarse.restored(assessment.inverse_dynamics.arrays(), robot)
+    inverse = coarse_model(assessment.model, noise).restored(assessment.inverse_dynamics.arrays(), robot)
     if assessment.hides_state:
         shown = replay_windows(given, robot, inverse, assessment.own_episodes[0], scale=scale, noise=noise, rng=rng).shown
         return replace(tracked, shown=shown)

@@ -13,10 +13,9 @@ from imitable.cli.options import RobotName, RobotSettings, RobotSettingsArgument
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
 from imitable.formats import read
-from imitable.pipeline import action_names
 from imitable.report.terminal import print_line as print
 from imitable.robots import robot as find_robot
-from imitable.simulators import Simulator
+from imitable.simulators import Simulator, action_names, has_reward, notes
 
 
 def check(
@@ -31,12 +30,12 @@ def check(
         print(f"{robot}: {len(simulator.observation_names)} columns ({', '.join(simulator.observation_names)})")
         limits = zip(action_names(simulator), simulator.action_low, simulator.action_high, strict=True)
         print(f"{len(simulator.action_low)} actions ({', '.join(f'{name} {low:g} to {high:g}' for name, low, high in limits)})")
-        rewarded = "with" if getattr(simulator, "has_reward", True) else "without"
+        rewarded = "with" if has_reward(simulator) else "without"
         print(f"episodes of at most {simulator.horizon} steps, {rewarded} a reward")
         if (physics := getattr(simulator, "physics", None)) is not None:
             step = physics.frame_skip * physics.model.opt.timestep
             print(f"a step is {step:g} s ({1 / step:g} Hz, {physics.frame_skip} physics steps): demonstrations must be at that rate")
-        for note in getattr(simulator, "notes", ()):
+        for note in notes(simulator):
             print(f"note: {note}")
         findings = check_robot(simulator)
         if data:

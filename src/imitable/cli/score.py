@@ -24,7 +24,7 @@ from imitable.report.figures import draw_scores
 from imitable.report.steps import steps_table
 from imitable.report.terminal import print_causes, print_divergence, print_facts, print_line as print, print_scores, progress_bar
 from imitable.robots import robot as find_robot
-from imitable.scores import Score, Tolerance
+from imitable.scores import Score, Tolerance, score_facts
 from imitable.store.cache import default_cache
 from imitable.store.scores import PICTURE, ScoreFolder
 
@@ -59,7 +59,7 @@ def score(
         demonstrations = assessment.demonstrations.with_sources(demonstrations.sources)  # in the robot's columns
         quick_check(assessment.robot, demonstrations)
         table = score_table(demonstrations, assessment, chosen)
-        facts = chosen.facts(assessment)  # type: ignore[attr-defined]
+        facts = score_facts(chosen, assessment)
         steps = steps_table(assessment, chosen)
     given = {**settings, "data": [str(path) for path in data]}
     folder.save(given, demonstrations, table, steps)

@@ -1,6 +1,17 @@
 """Inverse dynamics: which action of the robot explains a transition."""
 
-from imitable.inverse_dynamics.base import NOT_SETTLED, OUT_OF_REACH, REACHED, UNTRIED, InverseDynamics, InverseDynamicsModel, InverseResult
+from imitable.inverse_dynamics.base import (
+    NOT_SETTLED,
+    OUT_OF_REACH,
+    REACHED,
+    UNTRIED,
+    InverseDynamics,
+    InverseDynamicsModel,
+    InverseResult,
+    coarse_model,
+    patient_models,
+    tolerant_model,
+)
 from imitable.inverse_dynamics.learned import Learned
 from imitable.inverse_dynamics.solved import Solved, floored_scale, step_scale
 
@@ -18,6 +29,9 @@ __all__ = [
     "InverseResult",
     "Learned",
     "Solved",
+    "coarse_model",
     "floored_scale",
+    "patient_models",
     "step_scale",
+    "tolerant_model",
 ]

@@ -55,7 +55,10 @@ class InverseDynamics(Protocol):
 
 
 class InverseDynamicsModel(Protocol):
-    """A frozen dataclass of hyper-parameters that fits an inverse dynamics, and restores a fitted one."""
+    """A frozen dataclass of hyper-parameters that fits an inverse dynamics, and restores a fitted one.
+
+    What it may have beside, the functions below ask for, and have a default for one that has not.
+    """
 
     def fit(self, episodes: Episodes, robot: Simulator, *, rng: Generator, progress: Progress) -> InverseDynamics:
         """From trajectories of the robot itself."""
@@ -64,3 +67,20 @@ class InverseDynamicsModel(Protocol):
     def restored(self, arrays: Snapshot, robot: Simulator) -> InverseDynamics:
         """The one whose `arrays` these are."""
         ...
+
+
+def coarse_model(model: InverseDynamicsModel, noise: float) -> InverseDynamicsModel:
+    """Faster, and only as precise as a verdict on a window needs at this noise: `coarse(noise)`; else the model itself."""
+    found: InverseDynamicsModel = model.coarse(noise) if hasattr(model, "coarse") else model
+    return found
+
+
+def patient_models(model: InverseDynamicsModel) -> tuple[InverseDynamicsModel, ...]:
+    """Those that are asked once more about what is not reached, each searching elsewhere: `patient()`; else none."""
+    return tuple(model.patient()) if hasattr(model, "patient") else ()
+
+
+def tolerant_model(model: InverseDynamicsModel, noise: float) -> InverseDynamicsModel:
+    """One that takes a miss as large as this noise for reached: `tolerating(noise)`; else the model itself."""
+    found: InverseDynamicsModel = model.tolerating(noise) if hasattr(model, "tolerating") else model
+    return found

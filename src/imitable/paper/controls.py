@@ -19,9 +19,6 @@ class Shuffled:
     def __call__(self, assessment: Assessment) -> Array:
         return _generator(assessment).permutation(assessment.scored(self.score))
 
-    def table(self, assessment: Assessment) -> dict[str, Array]:
-        return {}
-
 
 @dataclass(frozen=True)
 class Subset:
@@ -35,9 +32,6 @@ class Subset:
         weights = np.zeros(len(lengths))
         weights[_generator(assessment).choice(len(lengths), size, replace=False)] = 1.0
         return weights
-
-    def table(self, assessment: Assessment) -> dict[str, Array]:
-        return {}
 
 
 def _generator(assessment: Assessment) -> Generator:

@@ -6,10 +6,10 @@ import numpy as np
 
 from imitable.arrays import Array, Integers
 from imitable.assessment import Assessment
-from imitable.pipeline import action_names
-from imitable.scores import Feasibility, ReplayFeasibility, Score
+from imitable.scores import Feasibility, ReplayFeasibility, Score, factors_of
 from imitable.scores.base import per_transition
 from imitable.scores.feasibility import ramp_down
+from imitable.simulators import action_names
 
 Columns = dict[str, "np.ndarray[Any, Any]"]
 FOLLOWED, NOT_FOLLOWED = "followed", "not followed"
@@ -23,7 +23,7 @@ def steps_table(assessment: Assessment, score: Score) -> Columns:
     first = np.cumsum(lengths) - lengths
     steps = np.arange(int(lengths.sum())) - np.repeat(first, lengths)
     known = {"demonstration": np.repeat(np.arange(len(lengths)), lengths), "step": steps}
-    factors = getattr(score, "factors", (score,))
+    factors = factors_of(score)
     by_windows = next((each for each in factors if isinstance(each, Feasibility)), None)
     by_replay = next((each for each in factors if isinstance(each, ReplayFeasibility)), None)
     judged: Columns = {}

@@ -1,6 +1,6 @@
 """Scores: how often each demonstration, or each of its transitions, is to be drawn."""
 
-from imitable.scores.base import Product, Score, Uniform, per_transition, product
+from imitable.scores.base import Product, Score, Uniform, factors_of, per_transition, product, score_columns, score_facts, why_zero
 from imitable.scores.feasibility import Feasibility, ReplayFeasibility, Tolerance
 from imitable.scores.optimality import NaiveOptimality, RectifiedOptimality, rectified_return
 
@@ -13,7 +13,11 @@ __all__ = [
     "Score",
     "Tolerance",
     "Uniform",
+    "factors_of",
     "per_transition",
     "product",
     "rectified_return",
+    "score_columns",
+    "score_facts",
+    "why_zero",
 ]

@@ -15,15 +15,37 @@ if TYPE_CHECKING:
 
 
 class Score(Protocol):
-    """A frozen dataclass that owns its parameters; it says how often each demonstration, or each transition, is to be drawn."""
+    """A frozen dataclass that owns its parameters; it says how often each demonstration, or each transition, is to be drawn.
+
+    What it may have beside, the functions below ask for, and have a default for one that has not.
+    """
 
     def __call__(self, assessment: Assessment) -> Array:
         """Weights (demo,) or (transition,), in [0, 1]."""
         ...
 
-    def table(self, assessment: Assessment) -> dict[str, Array]:
-        """The columns (demo,) it wants in the scores table, by name."""
-        ...
+
+def score_columns(score: Score, assessment: Assessment) -> dict[str, Array]:
+    """The columns (demo,) it wants in the scores table, by name: `table(assessment)`; else none."""
+    return dict(score.table(assessment)) if hasattr(score, "table") else {}
+
+
+def score_facts(score: Score, assessment: Assessment) -> dict[str, Any]:
+    """What it measured, for reports: `facts(assessment)`; else nothing."""
+    return dict(score.facts(assessment)) if hasattr(score, "facts") else {}
+
+
+def why_zero(score: Score, assessment: Assessment) -> str:
+    """Why all its weights are 0, and the way out: `why_zero(assessment)`, of the first factor that has it and is 0 everywhere."""
+    for factor in factors_of(score):
+        if not assessment.scored(factor).any() and hasattr(factor, "why_zero"):
+            return str(factor.why_zero(assessment))
+    return f"{score} finds nothing worth imitating; choose another score"
+
+
+def factors_of(score: Score) -> tuple[Score, ...]:
+    """Of a product, else the score itself."""
+    return score.factors if isinstance(score, Product) else (score,)
 
 
 @dataclass(frozen=True)
@@ -32,9 +54,6 @@ class Uniform:
 
     def __call__(self, assessment: Assessment) -> Array:
         return np.ones(len(assessment.demonstrations))
-
-    def table(self, assessment: Assessment) -> dict[str, Array]:
-        return {}
 
 
 @dataclass(frozen=True)
@@ -50,17 +69,11 @@ class Product:
         return np.asarray(np.prod(weights, axis=0))
 
     def table(self, assessment: Assessment) -> dict[str, Array]:
-        columns: dict[str, Array] = {}
-        for factor in self.factors:
-            columns |= factor.table(assessment)
-        return columns
+        return {name: column for factor in self.factors for name, column in score_columns(factor, assessment).items()}
 
     def facts(self, assessment: Assessment) -> dict[str, Any]:
         """What the factors measured, for reports."""
-        found: dict[str, Any] = {}
-        for factor in self.factors:
-            found |= getattr(factor, "facts", lambda _: {})(assessment)
-        return found
+        return {name: fact for factor in self.factors for name, fact in score_facts(factor, assessment).items()}
 
 
 def product(*factors: Score) -> Product:

@@ -1,5 +1,6 @@
 """What a simulator is: pure, batch-first, nothing hidden; the same input always gives the same output."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -9,7 +10,10 @@ from imitable.errors import ImitableError
 
 
 class Simulator(Protocol):
-    """A robot in its world; the first axis of every array is the batch. It knows nothing of scores and learners."""
+    """A robot in its world; the first axis of every array is the batch. It knows nothing of scores and learners.
+
+    What it may have beside, the functions below ask for, and have a default for one that has not.
+    """
 
     @property
     def horizon(self) -> int:
@@ -71,3 +75,30 @@ def advance(simulator: Simulator, states: Array, actions: Array) -> tuple[Array,
 def reward_of(simulator: Simulator, states: Array, actions: Array, next_states: Array) -> Array:
     """(N,) the reward of a step under actions as they were commanded: the robot carries them out within its limits."""
     return simulator.reward(states, np.clip(actions, simulator.action_low, simulator.action_high), next_states)
+
+
+def restorable(simulator: Simulator, observations: Array) -> Booleans:
+    """(N,) which observations determine the state, which one with a clipped velocity does not: `restorable(observations)`; else all."""
+    if not hasattr(simulator, "restorable"):
+        return np.ones(len(observations), dtype=bool)
+    return np.asarray(simulator.restorable(observations), dtype=bool)
+
+
+def has_reward(simulator: Simulator) -> bool:
+    """Whether returns are known: `has_reward`; else they are."""
+    return bool(getattr(simulator, "has_reward", True))
+
+
+def action_names(simulator: Simulator) -> tuple[str, ...]:
+    """(action,) the name of every actuator: `action_names`; else their numbers."""
+    return tuple(getattr(simulator, "action_names", None) or (f"action {number}" for number in range(len(simulator.action_low))))
+
+
+def joint_ranges(simulator: Simulator) -> Sequence[tuple[int, float, float]]:
+    """The observation columns that show the position of a joint with limits, and its limits: `joint_ranges()`; else none."""
+    return tuple(simulator.joint_ranges()) if hasattr(simulator, "joint_ranges") else ()
+
+
+def notes(simulator: Simulator) -> tuple[str, ...]:
+    """What a user should know of it, for `imitable check`: `notes`; else nothing."""
+    return tuple(getattr(simulator, "notes", ()))

@@ -71,6 +71,13 @@ class MujocoRobot:
     def has_reward(self) -> bool:
         return self.formula is not None
 
+    def joint_ranges(self) -> list[tuple[int, float, float]]:
+        """The columns that show the position of a slide or hinge joint with limits, and the limits."""
+        model = self.physics.model
+        shown = {each.entry.index: at for at, each in enumerate(self.columns) if each.entry.field == "qpos" and not each.function}
+        places = [(int(model.jnt_qposadr[at]), model.jnt_range[at]) for at in np.flatnonzero(model.jnt_limited & (model.jnt_type >= 2))]
+        return [(shown[at], float(ends[0]), float(ends[1])) for at, ends in places if at in shown]
+
     def initial_states(self, count: int, rng: Generator) -> Array:
         """(N, state) drawn as the environment draws them, or near the model's own start."""
         model, states = self.physics.model, np.zeros((count, self.physics.width))

@@ -1,0 +1,59 @@
+"""What simulators, scores and inverse dynamics may have beside their contract, and what holds for those that have not."""
+
+import numpy as np
+import pytest
+
+import turntable
+from imitable.arrays import Array
+from imitable.assessment import Assessment
+from imitable.errors import ImitableError
+from imitable.inverse_dynamics import Learned, Solved, coarse_model, patient_models, tolerant_model
+from imitable.scores import Uniform, factors_of, product, score_columns, score_facts, why_zero
+from imitable.simulators import action_names, has_reward, joint_ranges, notes, restorable
+
+
+class Talkative(turntable.Turntable):
+    """A simulator with everything."""
+
+    has_reward, action_names, notes = False, ("motor",), ("it squeaks",)
+
+    def restorable(self, observations: Array) -> Array:
+        return observations[:, 0] > 0
+
+    def joint_ranges(self) -> list[tuple[int, float, float]]:
+        return [(0, -1.0, 1.0)]
+
+
+def test_a_simulator_may_leave_out_what_is_optional() -> None:
+    plain, seen = turntable.CLOCKWISE, np.array([[1.0] * 4, [-1.0] * 4])
+    assert restorable(plain, seen).tolist() == [True, True]
+    assert (has_reward(plain), action_names(plain), joint_ranges(plain), notes(plain)) == (True, ("action 0",), (), ())
+
+
+def test_a_simulator_is_asked_for_what_it_has() -> None:
+    robot, seen = Talkative(slowest=0.0, fastest=1.0), np.array([[1.0] * 4, [-1.0] * 4])
+    assert restorable(robot, seen).tolist() == [True, False]
+    assert (has_reward(robot), action_names(robot)) == (False, ("motor",))
+    assert (joint_ranges(robot), notes(robot)) == (((0, -1.0, 1.0),), ("it squeaks",))
+
+
+def test_an_inverse_dynamics_without_variants_stands_for_all_of_them() -> None:
+    model = Learned()
+    assert coarse_model(model, 0.1) is tolerant_model(model, 0.1) is model
+    assert patient_models(model) == ()
+    solved = Solved()
+    assert (coarse_model(solved, 0.1), tolerant_model(solved, 0.1)) == (solved.coarse(0.1), solved.tolerating(0.1))
+    assert patient_models(solved) == solved.patient()
+
+
+def nothing(assessment: Assessment) -> Array:
+    return np.zeros(len(assessment.demonstrations))
+
+
+def test_a_plain_function_is_a_score() -> None:
+    assessment = turntable.assessed()
+    assert (score_columns(nothing, assessment), score_facts(nothing, assessment), factors_of(nothing)) == ({}, {}, (nothing,))
+    assert factors_of(product(nothing, Uniform())) == (nothing, Uniform())
+    assert "choose another score" in why_zero(nothing, assessment)
+    with pytest.raises(ImitableError, match=r"weights are zero: .*nothing.* finds nothing worth imitating"):
+        assessment.weights(product(nothing, Uniform()))
