@@ -1,6 +1,7 @@
 """Verdicts on the paper's tasks: the target's own demonstrations, optimal and not, against those of the other body, over seeds.
 
 python benchmarks/verdicts.py [TASK ...] [--seeds 0-4] [--count 1000]     # writes benchmarks/verdicts.json
+python benchmarks/verdicts.py --runs RUNS                                 # the same from the scores that a sweep of `ours` has left
 """
 
 import argparse
@@ -9,6 +10,7 @@ import time
 from pathlib import Path
 
 from imitable import Feasibility, assess, one_thread
+from imitable.arrays import Array, Booleans
 from imitable.paper import TASK_NAMES
 from imitable.paper.run import collected
 from imitable.paper.sweep import parse_seeds
@@ -16,9 +18,12 @@ from imitable.paper.tasks import find_task
 from imitable.pipeline import Streams
 from imitable.scores.feasibility import mean_by_demonstration
 from imitable.store.cache import default_cache
+from imitable.store.files import read_table
+from imitable.store.runs import SCORES, RunFolder
 from stock_robots import auc
 
 RESULTS = Path(__file__).parent / "verdicts.json"
+OTHER, FACTS = "other-dynamics", ("window", "noise", "tolerance", "realised_false_reject_rate")
 
 
 @one_thread()
@@ -30,11 +35,21 @@ def measure(name: str, *, seed: int, count: int) -> dict[str, object]:
     score = Feasibility()
     weights, facts, shown = assessment.scored(score), score.facts(assessment), assessment.tracked.shown
     seconds = time.perf_counter() - began
-    other, distances = demonstrations.from_source("other-dynamics"), mean_by_demonstration(shown.distances, shown)
+    found = separation(demonstrations.from_source(OTHER), weights, mean_by_demonstration(shown.distances, shown))
+    return {"task": name, "seed": seed, "count": count, **found, **{key: facts[key] for key in FACTS}, "seconds": round(seconds, 1)}
+
+
+def measured(folder: Path) -> dict[str, object]:
+    """Of a finished run; how long the verdicts took is not known."""
+    run, scores = RunFolder(folder), read_table(folder / SCORES)
+    config, result = run.config() or {}, run.result() or {}
+    found = separation(scores["source"] == OTHER, scores["feasibility"], scores["distance"])
+    identity = {"task": config["task"], "seed": config["seed"], "count": len(scores["source"])}
+    return {**identity, **found, **{key: result[key] for key in FACTS}, "seconds": None}
+
+
+def separation(other: Booleans, weights: Array, distances: Array) -> dict[str, float]:
     return {
-        "task": name,
-        "seed": seed,
-        "count": count,
         "AUC": round(auc(weights[~other], weights[other]), 5),
         "AUC of distances": round(auc(-distances[~other], -distances[other]), 5),
         "other above 0.5": round(float((weights[other] > 0.5).mean()), 4),
@@ -42,8 +57,6 @@ def measure(name: str, *, seed: int, count: int) -> dict[str, object]:
         "own below 0.5": round(float((weights[~other] < 0.5).mean()), 4),
         "own below 0.1": round(float((weights[~other] < 0.1).mean()), 4),
         "own, mean": round(float(weights[~other].mean()), 4),
-        **{key: facts[key] for key in ("window", "noise", "tolerance", "realised_false_reject_rate")},
-        "seconds": round(seconds, 1),
     }
 
 
@@ -53,14 +66,17 @@ def main() -> None:
     parser.add_argument("--seeds", default="0-4")
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("-o", "--output", type=Path, default=RESULTS)
+    parser.add_argument("--runs", type=Path)
     options = parser.parse_args()
     found = json.loads(options.output.read_text()) if options.output.exists() else []
-    for name in options.tasks:
-        for seed in parse_seeds(options.seeds):
-            cell = measure(name, seed=seed, count=options.count)
-            found = [each for each in found if (each["task"], each["seed"]) != (name, seed)] + [cell]
-            options.output.write_text(json.dumps(found, indent=1) + "\n")
-            print(cell, flush=True)
+    if options.runs:
+        cells = (measured(path.parent) for path in sorted(options.runs.glob("**/ours/*/result.json")))
+    else:
+        cells = (measure(task, seed=seed, count=options.count) for task in options.tasks for seed in parse_seeds(options.seeds))
+    for cell in cells:
+        found = [each for each in found if (each["task"], each["seed"]) != (cell["task"], cell["seed"])] + [cell]
+        options.output.write_text(json.dumps(found, indent=1) + "\n")
+        print(cell, flush=True)
 
 
 if __name__ == "__main__":
