@@ -50,3 +50,15 @@ def test_what_is_reached_exactly_is_not_noisy(level: float, expected: bool) -> N
     given = noisy(join([pushes(10, seed=0), pushes(30, seed=1, strengths=3.0)]), level, SCALE, np.random.default_rng(0))
     inverse = Solved().restored({"scale": SCALE}, CART)
     assert is_noise(0.2, given, CART, inverse, scale=SCALE, rng=np.random.default_rng(0)) == expected
+
+
+def test_large_constants_among_the_columns_change_nothing() -> None:
+    given = noisy(pushes(40, seed=5), 0.2, SCALE, np.random.default_rng(0))
+
+    def with_constants(each: Demonstrations) -> Demonstrations:
+        constants = np.tile([3e8, -7e9, 7e9], (len(each.observations), 1))
+        return Demonstrations(np.concatenate([each.observations, constants], axis=1), each.lengths)
+
+    own = Episodes(with_constants(OWN.trajectories), OWN.actions, 0)
+    found = noise_level(own, with_constants(given), np.append(SCALE, [1.0, 1.0, 1.0]), CART)
+    assert found == pytest.approx(noise_level(OWN, given, SCALE, CART), rel=1e-6)

@@ -55,7 +55,7 @@ def _pairs(trajectories: Demonstrations, scale: Array, robot: Simulator, most: i
 
 def _column_noise(own: tuple[Array, Array], shown: tuple[Array, Array], column: int) -> float:
     def regressors(pairs: tuple[Array, Array]) -> Array:
-        observations, changes = pairs
+        observations, changes = pairs[0] - own[0].mean(axis=0), pairs[1]  # constants, such as masses, would dwarf all else
         return np.concatenate([observations, np.delete(changes, column, axis=1), np.ones((len(changes), 1))], axis=1)
 
     width, features = own[0].shape[1], regressors(own)
