@@ -290,7 +290,7 @@ def popen(command, **options):
 subprocess.Popen = popen
 sweep.sweep(sweep.cells(["driving/slow"], ["none", "ours"], [0], root=Path(sys.argv[1])), workers=2)
 """
-RUN = "import time; from imitable.paper.sweep import end_with_parent; end_with_parent(); print('ready', flush=True); time.sleep(600)"
+RUN = "import time; from imitable.paper.engines import end_with_parent; end_with_parent(); print('ready', flush=True); time.sleep(600)"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])

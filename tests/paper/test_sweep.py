@@ -10,8 +10,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import imitable.paper.engines
 import imitable.paper.sweep
 from imitable.errors import ImitableError
+from imitable.paper.engines import Launch
 from imitable.paper.sweep import Cell, Settings, cells, parse_seeds, seconds_left, summarize, sweep, verify
 
 START = imitable.paper.sweep._start
@@ -26,7 +28,7 @@ class Workers:
         self.most = 0
         self.processes: list[subprocess.Popen[bytes]] = []
 
-    def __call__(self, cell: Cell) -> "subprocess.Popen[bytes]":
+    def __call__(self, cell: Cell, _: Launch) -> "subprocess.Popen[bytes]":
         self.started.append(cell)
         cell.folder.mkdir(parents=True, exist_ok=True)
         result = json.dumps({"mean_return": float(cell.seed)})
@@ -112,7 +114,7 @@ def test_a_cell_with_damaged_files_does_not_stop_the_rest(tmp_path: Path, monkey
     damaged, good = grid = cells(["driving/slow"], ["none", "ours"], [0], root=tmp_path)
     damaged.folder.mkdir(parents=True)
     (damaged.folder / "config.json").write_text("{")
-    monkeypatch.setattr(imitable.paper.sweep, "_start", lambda cell: (START if cell is damaged else fakes)(cell))
+    monkeypatch.setattr(imitable.paper.sweep, "_start", lambda cell, launch: (START if cell is damaged else fakes)(cell, launch))
     failures = sweep(grid, workers=1)
     assert [failure.cell for failure in failures] == [damaged]
     assert "config.json" in failures[0].reason
@@ -140,7 +142,7 @@ def test_a_sweep_without_workers_is_refused_rather_than_waited_for(
 def test_an_interrupted_sweep_ends_its_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     processes = []
 
-    def endless(cell: Cell) -> "subprocess.Popen[bytes]":
+    def endless(cell: Cell, _: Launch) -> "subprocess.Popen[bytes]":
         cell.folder.mkdir(parents=True)
         processes.append(subprocess.Popen([sys.executable, "-S", "-E", "-c", "import time; time.sleep(600)"]))
         return processes[-1]
@@ -161,7 +163,7 @@ def test_interrupted_cells_are_resumed_with_their_options_in_single_threaded_pro
 ) -> None:
     (cell,) = cells(["driving/slow"], ["ours"], [3], root=tmp_path, settings=Settings(overrides=("sigma=20",)))
     calls = []
-    monkeypatch.setattr(imitable.paper.sweep.subprocess, "Popen", lambda command, **options: calls.append((command, options)))
+    monkeypatch.setattr(imitable.paper.engines.subprocess, "Popen", lambda command, **options: calls.append((command, options)))
     imitable.paper.sweep._start(cell)
     (cell.folder / "config.json").write_text("{}")
     imitable.paper.sweep._start(cell)
@@ -285,7 +287,7 @@ def test_a_folder_that_cannot_be_made_fails_only_its_cell(workers: Workers, tmp_
     blocked, good = grid = cells(["driving/slow", "driving/fast"], ["none"], [0], root=tmp_path)
     (tmp_path / "driving-slow").write_text("mine")
     fakes = workers
-    monkeypatch.setattr(imitable.paper.sweep, "_start", lambda cell: (START if cell is blocked else fakes)(cell))
+    monkeypatch.setattr(imitable.paper.sweep, "_start", lambda cell, launch: (START if cell is blocked else fakes)(cell, launch))
     (failure,) = sweep(grid, workers=1)
     assert failure.cell is blocked
     assert "cannot write" in failure.reason

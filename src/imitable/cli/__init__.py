@@ -13,7 +13,7 @@ import tyro
 
 from imitable.cli import cache, check, deploy, evaluate, paper, render, score, sweep, train
 from imitable.errors import ImitableError
-from imitable.paper.sweep import end_with_parent
+from imitable.paper.engines import end_with_parent
 from imitable.report.terminal import print_line
 
 COMMANDS = (

@@ -13,6 +13,7 @@ from tyro.conf import arg
 
 from imitable.cli.options import Composition, InverseName, LearnerName, Output, Overrides
 from imitable.errors import ImitableError
+from imitable.paper.engines import EngineName, find_launch
 from imitable.paper.studies import STUDIES, Preset, study_cells
 from imitable.paper.sweep import Cell, Settings, cells, parse_seeds, seconds_left, summarize, sweep as sweep_cells, verify as verify_cell
 from imitable.report.terminal import live_table, print_line as print, print_table
@@ -32,7 +33,8 @@ def sweep(
     learner: LearnerName = None,
     inverse: InverseName = None,
     composition: Composition = "paper",
-    workers: Annotated[int, arg(help="single-threaded processes at a time")] = 2,
+    workers: Annotated[int, arg(help="single-threaded runs at a time")] = 2,
+    engine: Annotated[EngineName, arg(help="where they run: here, or on a Ray cluster (extra ray) that shares the disk")] = "processes",
     overrides: Overrides = (),
     print_only: Annotated[bool, arg(name="print", help="print the commands that are left, one a line, for any scheduler")] = False,
     verify: Annotated[int, arg(help="run so many finished cells again, drawn at random, and compare their curves")] = 0,
@@ -56,12 +58,13 @@ def sweep(
     elif verify:
         _verify(grid, verify)
     else:
-        _run(grid, workers)
+        _run(grid, workers, engine)
 
 
-def _run(grid: Sequence[Cell], workers: int) -> None:
+def _run(grid: Sequence[Cell], workers: int, engine: EngineName) -> None:
+    launch = find_launch(engine, workers=workers)
     with live_table(("task", "finished", "running")) as show:
-        failures = sweep_cells(grid, workers=workers, check=Cell.check, watch=_watching(grid, workers, show))
+        failures = sweep_cells(grid, workers=workers, launch=launch, check=Cell.check, watch=_watching(grid, workers, show))
     failed = {failure.cell for failure in failures}
     rows = []
     for name, some in _by_settings([cell for cell in grid if cell not in failed]).items():

@@ -1,14 +1,11 @@
 """The grid: every task with every method and seed, each cell one `imitable run` in its own folder and process."""
 
-import ctypes
 import itertools
 import os
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,6 +17,7 @@ from imitable.arrays import Generator, Progress, no_progress
 from imitable.errors import ImitableError
 from imitable.evaluation import EPISODES
 from imitable.paper.demonstrators import DEMONSTRATIONS
+from imitable.paper.engines import SINGLE_THREADED, Job, Launch, launch_process
 from imitable.paper.methods import find_method
 from imitable.paper.run import Experiment
 from imitable.paper.statistics import Summary, summary
@@ -29,10 +27,7 @@ from imitable.store.locks import holder_of, is_locked
 from imitable.store.runs import CURVE, POLICY, SCORES, RunFolder
 
 LOG = "log.txt"
-PARENT = "IMITABLE_PARENT"
-"""Environment variable: the process of the sweep that started a run."""
 PATIENCE = 10.0  # s
-SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "IMITABLE_THREADS": "1"}
 
 
 @dataclass(frozen=True)
@@ -127,11 +122,12 @@ def sweep(
     grid: Sequence[Cell],
     *,
     workers: int = 2,
+    launch: Launch = launch_process,
     check: Callable[[Cell], None] = lambda cell: None,
     progress: Progress = no_progress,
     watch: Callable[[Collection[Cell]], None] = lambda running: None,
 ) -> list[Failure]:
-    """Run every cell that is not finished, `workers` single-threaded processes at a time; failures do not stop the rest.
+    """Run every cell that is not finished, `workers` single-threaded ones at a time; failures do not stop the rest.
 
     `check` may refuse a cell by an `ImitableError`, such as one made with other settings. `watch` is told again and again which run.
     """
@@ -139,7 +135,7 @@ def sweep(
         raise ImitableError(f"workers is {workers}; a sweep needs at least one")
     failures: list[Failure] = []
     waiting: list[Cell] = []
-    running: dict[Cell, subprocess.Popen[bytes]] = {}
+    running: dict[Cell, Job] = {}
     for cell in grid:
         try:
             check(cell)
@@ -153,14 +149,14 @@ def sweep(
             while waiting and len(running) < workers:
                 cell = waiting.pop(_next(waiting, running))
                 try:
-                    running[cell] = _start(cell)
+                    running[cell] = _start(cell, launch)
                 except ImitableError as error:
                     failures.append(Failure(cell, str(error)))
-            for cell, process in list(running.items()):
-                if process.poll() is not None:
+            for cell, job in list(running.items()):
+                if (code := job.poll()) is not None:
                     del running[cell]
                     if not RunFolder(cell.folder).finished:
-                        failures.append(Failure(cell, _last_line(cell, process.returncode)))
+                        failures.append(Failure(cell, _last_line(cell, code)))
             watch(running)
             time.sleep(0.2)
     finally:
@@ -168,26 +164,16 @@ def sweep(
     return failures
 
 
-def _stop(processes: "Sequence[subprocess.Popen[bytes]]") -> None:
+def _stop(jobs: Sequence[Job]) -> None:
     """Tell them to stop, wait for them, and end those that do not hear."""
-    for process in processes:
-        process.terminate()
-    for process in processes:
+    for job in jobs:
+        job.terminate()
+    for job in jobs:
         try:
-            process.wait(PATIENCE)
+            job.wait(PATIENCE)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def end_with_parent() -> None:
-    """In a run that a sweep started: be ended when the sweep's process ends, however it ends. Files are whole at any time."""
-    if (parent := os.environ.pop(PARENT, None)) is None:
-        return
-    with suppress(OSError, AttributeError):  # only on Linux
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-    if str(os.getppid()) != parent:  # it has ended already
-        sys.exit(143)
+            job.kill()
+            job.wait()
 
 
 def _next(waiting: Sequence[Cell], running: Collection[Cell]) -> int:
@@ -196,20 +182,13 @@ def _next(waiting: Sequence[Cell], running: Collection[Cell]) -> int:
     return next((number for number, cell in enumerate(waiting) if (cell.task, cell.seed) not in assessing), 0)
 
 
-def _start(cell: Cell) -> "subprocess.Popen[bytes]":
+def _start(cell: Cell, launch: Launch = launch_process) -> Job:
     check_writable(cell.folder / LOG)
     cell.folder.mkdir(parents=True, exist_ok=True)
     resuming = ["--resume"] if RunFolder(cell.folder).config() is not None else []
     if is_locked(cell.folder):
         raise ImitableError(f"{cell.folder} is in use by {holder_of(cell.folder)}; wait for it, or stop it")
-    with (cell.folder / LOG).open("wb") as log:
-        return subprocess.Popen(
-            [sys.executable, "-m", *cell.command(), *resuming],
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, **SINGLE_THREADED, PARENT: str(os.getpid())},
-        )
+    return launch([sys.executable, "-m", *cell.command(), *resuming], cell.folder / LOG)
 
 
 def _last_line(cell: Cell, code: int) -> str:
