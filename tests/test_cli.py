@@ -224,7 +224,7 @@ def test_without_returns_there_is_feasibility_alone(imitable, turns: Path, tmp_p
     table = read_table(tmp_path / "out" / "scores.parquet")
     assert np.isnan(table["optimality"]).all()
     assert np.array_equal(table["weight"], table["feasibility"])
-    assert "12 demonstrations have no return, so that their optimality is not known" in outcome.out
+    assert "no demonstration has a return, so that their optimality is not known: weights are feasibility alone" in outcome.out
 
 
 def test_with_some_returns_missing_the_others_are_compared(imitable, turns: Path, tmp_path: Path) -> None:

@@ -403,7 +403,7 @@ def test_a_robot_without_a_reward_says_so(imitable: Call, tmp_path: Path) -> Non
     options = ("--robot", tmp_path / "arm.xml", "--horizon", 40)
     code, out, err = imitable("score", tmp_path / "swings.npz", *options, "-o", tmp_path / "scores")
     assert code == 0, err
-    assert "6 demonstrations have no return" in out
+    assert "no demonstration has a return" in out
     code, out, err = imitable("train", tmp_path / "scores", "-o", tmp_path / "run", *TINY)
     assert code == 0, err
     assert "returns are not known: the robot has no reward" in out

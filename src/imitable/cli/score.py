@@ -67,7 +67,7 @@ def score(
     print_scores(table)
     if "cause" in table:
         print_causes(table)
-    print_facts(facts)
+    print_facts(facts, count=len(demonstrations))
     if "window" in facts:  # the paper's own recipe has none
         print_doubts(assessment, table, np.random.default_rng(seed))
     tried = 1 - np.ma.getmaskarray(steps["feasibility"]).mean()

@@ -111,8 +111,8 @@ def _mean(values: Array, style: str) -> str:
     return f"{known.mean():{style}}" if len(known) else "-"
 
 
-def print_facts(facts: Mapping[str, Any]) -> None:
-    """What a verdict rests on, and a warning where it means little."""
+def print_facts(facts: Mapping[str, Any], *, count: int) -> None:
+    """What the verdicts on so many demonstrations rest on, and a warning where they mean little."""
     d_min, d_max = facts["tolerance"]
     if "window" in facts:
         print_line(
@@ -127,7 +127,9 @@ def print_facts(facts: Mapping[str, Any]) -> None:
             )
     if facts.get("alone"):
         print_line(f"{facts['alone']} demonstrations have no feasible neighbour to be compared with: their optimality is not known")
-    if facts.get("without_return"):
+    if facts.get("without_return") == count:
+        print_line("no demonstration has a return, so that their optimality is not known: weights are feasibility alone")
+    elif facts.get("without_return"):
         print_line(
             f"{facts['without_return']} demonstrations have no return, so that their optimality is not known: they are not learned from "
             "where others can be compared; if none can, weights are feasibility alone"
