@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from imitable.arrays import Generator, one_thread
+from imitable.arrays import Generator, Progress, no_progress, one_thread
 from imitable.assessment import Assessment
 from imitable.demonstrations import Demonstrations
 from imitable.inverse_dynamics import coarse_model, floored_scale
@@ -54,7 +54,7 @@ class SelfCheck:
 
 
 @one_thread()
-def self_check(assessment: Assessment, *, rng: Generator) -> SelfCheck:
+def self_check(assessment: Assessment, *, rng: Generator, progress: Progress = no_progress) -> SelfCheck:
     """Score the robot's own trajectories and impossible copies of them exactly as the demonstrations were scored."""
     robot, tracked, scale = assessment.robot, assessment.tracked, floored_scale(assessment.step_scale)
     acting, shuffling, drawing = rng.spawn(3)
@@ -62,10 +62,10 @@ def self_check(assessment: Assessment, *, rng: Generator) -> SelfCheck:
     starts = robot.initial_states(TRAJECTORIES, acting)
     violent = rollout_from(robot, starts, min(STEPS, robot.horizon), act=lambda *_: draw()).trajectories
     own, score = assessment.own_episodes[1].trajectories, Feasibility()
-    windows = {
-        kind: _tracked(assessment, noisy(given, tracked.noise, scale, shuffling), drawing)
-        for kind, given in {"own": own, **_copies(violent, shuffling)}.items()
-    }
+    sets, windows = {"own": own, **_copies(violent, shuffling)}, {}
+    for kind, given in sets.items():
+        windows[kind] = _tracked(assessment, noisy(given, tracked.noise, scale, shuffling), drawing)
+        progress(len(windows) / len(sets))
     weights = {kind: float(score.weights_of(each).mean()) for kind, each in windows.items()}
     unsettled = 1 - float(windows["own"].shown.settled.mean())
     reasons = []
