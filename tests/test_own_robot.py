@@ -313,6 +313,47 @@ def test_a_wrong_convention_of_some_is_told_with_their_numbers(imitable: Call, p
     assert "warning: of them, it concerns demonstrations 11, 12, 14, 17\n" in out
 
 
+def arm_swings(folder: Path, *, armature: float = 0.0) -> tuple[Path, Demonstrations]:
+    """An arm of three joints under gravity, and what it does when it is driven along sines; jerkily without an armature."""
+    links = "".join(
+        f'<body pos="0 0 {0.25 * (number > 1)}"><joint name="joint{number}" axis="{axis}" range="-1.8 1.8"'
+        f' damping="0.5" armature="{armature}"/>'
+        '<geom type="capsule" fromto="0 0 0 0 0 0.22" size="0.03" mass="1.5" contype="0" conaffinity="0"/>'
+        for number, axis in ((1, "0 0 1"), (2, "0 1 0"), (3, "0 1 0"))
+    )
+    motors = "".join(f'<motor joint="joint{number}" ctrlrange="-1 1" gear="{48 // number}"/>' for number in (1, 2, 3))
+    (path := folder / "arm.xml").write_text(
+        f'<mujoco><compiler angle="radian"/><option timestep="0.005"/><worldbody>{links}{"</body>" * 3}</worldbody>'
+        f"<actuator>{motors}</actuator></mujoco>"
+    )
+    robot, rng = package.robot(str(path), horizon=40), np.random.default_rng(0)
+    phases, sizes, times = rng.uniform(0, 6, (8, 3)), rng.uniform(0.3, 1.0, (8, 3)), iter(range(100))
+
+    def act(seen: Array) -> Array:
+        wanted = sizes * np.sin(0.05 * next(times) + phases)
+        return np.clip(2.0 * (wanted - seen[:, :3]) - 0.2 * seen[:, 3:], -1, 1)
+
+    return path, run_episodes(robot, act, count=8, rng=rng).trajectories
+
+
+def test_data_that_are_all_in_degrees_are_an_error_that_says_so(imitable: Call, tmp_path: Path) -> None:
+    path, made = arm_swings(tmp_path)
+    npz.write(Demonstrations(made.observations * np.array([180 / np.pi] * 3 + [1.0] * 3), made.lengths), tmp_path / "degrees.npz")
+    code, _, err = imitable("score", tmp_path / "degrees.npz", "--robot", path, "-o", tmp_path / "scores")
+    assert code == 2
+    assert "too few for a false reject rate of 0.05: started where the demonstrations are" in err
+    assert "joints look like degrees (joint1, joint2, joint3): 100% of transitions are reachable after conversion" in err
+
+
+def test_noise_that_may_be_a_wrong_convention_puts_every_verdict_in_doubt(imitable: Call, tmp_path: Path) -> None:
+    path, made = arm_swings(tmp_path, armature=0.1)
+    npz.write(Demonstrations(made.observations[:, [1, 0, 2, 3, 4, 5]], made.lengths), tmp_path / "permuted.npz")
+    code, out, err = imitable("score", tmp_path / "permuted.npz", "--robot", path, "-o", tmp_path / "scores")
+    assert code == 0, err
+    assert "positions and velocities are in different orders (joint1, joint2)" in out
+    assert "of a step may be this mistake, and hides what the robot cannot do: put it right and score again" in out
+
+
 # Training
 
 

@@ -3,16 +3,17 @@
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from tyro.conf import Positional, arg
 
-from imitable.arrays import Generator, one_thread
+from imitable.arrays import Generator, Integers, one_thread, part_of
 from imitable.assessment import Assessment, assess
 from imitable.cli.check import in_robot_columns, quick_check
 from imitable.cli.options import InverseName, Overwrite, RobotName, RobotSettings, RobotSettingsArgument, Seed
 from imitable.demonstrations import Demonstrations
+from imitable.errors import ImitableError
 from imitable.formats import read
 from imitable.inverse_dynamics import INVERSE_DYNAMICS
 from imitable.paper import TASK_NAMES
@@ -25,8 +26,12 @@ from imitable.report.steps import steps_table
 from imitable.report.terminal import print_causes, print_divergence, print_facts, print_line as print, print_scores, progress_bar
 from imitable.robots import robot as find_robot
 from imitable.scores import Score, Tolerance, score_facts
+from imitable.scores.feasibility import TooFewWindowsError
 from imitable.store.cache import default_cache
 from imitable.store.scores import PICTURE, ScoreFolder
+
+if TYPE_CHECKING:
+    from imitable.conventions import Finding
 
 NUMBERS = 12
 """The most demonstrations that are named by their numbers."""
@@ -58,8 +63,12 @@ def score(
         assessment, chosen = assessed(demonstrations, settings, progress=progress)
         demonstrations = assessment.demonstrations.with_sources(demonstrations.sources)  # in the robot's columns
         quick_check(assessment.robot, demonstrations)
-        table = score_table(demonstrations, assessment, chosen)
-        facts = score_facts(chosen, assessment)
+        try:
+            table = score_table(demonstrations, assessment, chosen)
+            facts = score_facts(chosen, assessment)
+        except TooFewWindowsError as error:
+            findings = suspected(assessment, np.arange(len(demonstrations)), np.random.default_rng(seed))
+            raise ImitableError("; ".join([str(error), *(finding.sentence for finding in findings)])) from error
         steps = steps_table(assessment, chosen)
     given = {**settings, "data": [str(path) for path in data]}
     folder.save(given, demonstrations, table, steps)
@@ -78,27 +87,40 @@ def score(
 @one_thread()
 def print_doubts(assessment: Assessment, table: Table, rng: Generator) -> None:
     """How well the scorer tells what the robot can do; and where many cannot be followed, which convention may have gone wrong."""
-    from imitable.conventions import MAX_TRIED, diagnose
+    from imitable.conventions import MAX_TRIED
     from imitable.conventions.base import listed
-    from imitable.inverse_dynamics.solved import SolvedInverseDynamics
     from imitable.self_check import WANTED, self_check
-    from imitable.simulators.mujoco import MujocoRobot
 
-    check = self_check(assessment, rng=rng)
+    findings: tuple[Finding, ...] = ()
+    rejected, noise = table["feasibility"] < 0.5, assessment.tracked.noise
+    numbers = np.flatnonzero(rejected) if rejected.mean() >= MUCH else np.arange(len(rejected))
+    with progress_bar("checking") as progress:
+        check = self_check(assessment, rng=rng, progress=part_of(progress, 0.0, 0.5))
+        if rejected.mean() >= MUCH or noise:  # which a mistake in units or rates can be taken for
+            findings = suspected(assessment, numbers, rng)
     print(check.sentence if check.separation >= WANTED else f"warning: {check.sentence}")
-    robot, inverse_dynamics = assessment.robot, assessment.inverse_dynamics
-    if not isinstance(robot, MujocoRobot) or not isinstance(inverse_dynamics, SolvedInverseDynamics):
-        return
-    rejected, given = table["feasibility"] < 0.5, assessment.demonstrations
-    if rejected.mean() < MUCH and not assessment.tracked.noise:  # which a mistake in units or rates can be taken for
-        return
-    numbers = np.flatnonzero(rejected) if rejected.mean() >= MUCH else np.arange(len(given))
-    findings = diagnose(given.select(numbers), robot, inverse_dynamics, assessment.own_episodes[0], rng=rng)
     for finding in findings:
         print(f"warning: of {len(numbers)} demonstrations, {finding.sentence}; nothing was converted")
-    if findings and 0 < len(concerned := numbers[list(findings[0].concerns)]) < len(given):
+    if findings and 0 < len(concerned := numbers[list(findings[0].concerns)]) < len(rejected):
         tried = f"the {MAX_TRIED} that were tried one by one" if len(numbers) > MAX_TRIED else "them"
         print(f"warning: of {tried}, it concerns demonstrations {listed(list(map(str, concerned)), NUMBERS)}")
+    if findings and noise:
+        print(
+            f"warning: the noise of {noise:.2g} of a step may be this mistake, and hides what the robot cannot do: put it right and score "
+            "again before you trust any verdict"
+        )
+
+
+def suspected(assessment: Assessment, numbers: Integers, rng: Generator) -> "tuple[Finding, ...]":
+    """What usually goes wrong with data, and may have with the demonstrations of these numbers."""
+    from imitable.conventions import diagnose
+    from imitable.inverse_dynamics.solved import SolvedInverseDynamics
+    from imitable.simulators.mujoco import MujocoRobot
+
+    robot, inverse_dynamics = assessment.robot, assessment.inverse_dynamics
+    if not isinstance(robot, MujocoRobot) or not isinstance(inverse_dynamics, SolvedInverseDynamics):
+        return ()
+    return diagnose(assessment.demonstrations.select(numbers), robot, inverse_dynamics, assessment.own_episodes[0], rng=rng)
 
 
 def assessed(demonstrations: Demonstrations, settings: dict[str, Any], *, progress: Any) -> tuple[Assessment, Score]:

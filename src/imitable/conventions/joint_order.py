@@ -1,4 +1,4 @@
-"""Mistakes that leave positions and velocities in agreement: all in degrees, joints in another order or of opposite sign.
+"""Mistakes that positions and velocities do not show between them: all in degrees, joints in another order or of opposite sign.
 
 Only the robot tells: with the right order it reaches the transitions of a sample, and each joint that is put right brings it closer.
 """
@@ -28,15 +28,17 @@ Way = tuple[Integers, Array]
 
 
 def all_degrees(data: Demonstrations, columns: JointColumns, names: Names, trial: Trial) -> Iterator[Option]:
-    """Angles and angular velocities alike in degrees: some angle is more than a whole turn of radians. Without that, anything too fast
+    """Angles, and angular velocities or not, in degrees: some angle is more than a whole turn of radians. Without that, anything too fast
     for the robot would be slow enough once it is divided by 57."""
     if not (np.quantile(np.abs(data.observations[:, columns.positions[columns.angular]]), 0.99, axis=0) > 2 * np.pi).any():
         return
     for which in (columns.angular, columns.angular & (columns.branch >= 0)):
-        changed = np.concatenate([columns.positions[which], columns.velocities[which]])
-        if len(changed):
-            text = f"joints look like degrees ({listed([names[at] for at in columns.positions[which]])}, and their velocities)"
-            yield Option("degrees", text, lambda given, changed=changed: rescaled(given, changed, 1 / DEGREES), False)  # type: ignore[misc]
+        positions, velocities = columns.positions[which], columns.velocities[which]
+        told = f"joints look like degrees ({listed([names[at] for at in positions])}"
+        # Positions alone, too: of light links, velocities change so much within a step that they do not show the factor.
+        for text, changed in ((f"{told}, and their velocities)", np.concatenate([positions, velocities])), (f"{told})", positions)):
+            if len(changed):
+                yield Option("degrees", text, lambda given, changed=changed: rescaled(given, changed, 1 / DEGREES), False)  # type: ignore[misc]
         if (columns.branch >= 0).all() or (columns.branch[columns.angular] >= 0).all():
             return
 

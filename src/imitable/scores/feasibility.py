@@ -28,6 +28,10 @@ SATURATED = 1.15
 retracing. A robot that is at its limits at every step, which is the worst case, was found 10 % farther off."""
 
 
+class TooFewWindowsError(ImitableError):
+    """Too few windows of the robot's own for a tolerance, as when demonstrations lie where its simulation breaks down."""
+
+
 @dataclass(frozen=True)
 class Tolerance:
     """Distances between which feasibility falls from 1 to 0."""
@@ -98,8 +102,11 @@ class Feasibility:
         own = own_statistics(tracked)
         limits = [self._d_min(each, tracked) for each in own]
         if not np.isfinite(d_min := max(limits)):
-            few = f"{min(map(len, own))} windows of the robot's own are too few"
-            raise ImitableError(f"{few} for a false reject rate of {self.false_reject_rate:g}; raise it")
+            few = f"{min(map(len, own))} windows of the robot's own are too few for a false reject rate of {self.false_reject_rate:g}"
+            raise TooFewWindowsError(
+                f"{few}: started where the demonstrations are, its simulation breaks down or loses its own way; check their units, column "
+                "order and frame rate, or raise Feasibility.false_reject_rate"
+            )
         usual = float(np.median(own[int(np.argmax(limits))]))
         # Noise is always there and adds up in squares with what a body lacks: d_max is twice as far beyond the usual as d_min.
         return Tolerance(d_min, float(np.sqrt(4 * d_min**2 - 3 * usual**2)))
