@@ -189,3 +189,16 @@ def test_resampling_follows_a_parabola(hopper: Body) -> None:
     np.testing.assert_allclose(
         fine.observations[:, columns.positions], (np.arange(9)[:, None] * columns.timestep) ** 2 + np.zeros(5), atol=1e-15
     )
+
+
+def heavier(model: mujoco.MjModel) -> None:
+    model.opt.gravity[2] *= 5
+
+
+def test_a_conversion_that_brings_nothing_within_reach_is_not_praised(hopper: Body) -> None:
+    every_third = hopper.motion(120, hopper.robot.altered(heavier))
+    rows = (every_third.starts[:, None] + np.arange(0, 121, 3)).ravel()
+    (finding,) = hopper.findings(Demonstrations(every_third.observations[rows], every_third.lengths // 3))
+    assert finding.name == "frame rate"
+    assert finding.share_after < 0.2
+    assert "positions and velocities say so, though hardly more is within reach after conversion" in finding.sentence
