@@ -32,7 +32,8 @@ from imitable.store.scores import SCORES, ScoreFolder
 
 CLONING = Cloning(activation="tanh", observation_noise=0.03)
 """For robots that are not of the paper's tasks: a gait is lost by a clone that is not smooth, or that is trained on much noise. 20 good
-Hopper demonstrations of return 3310 give, over two seeds, 3297 so, 2469 with rectifiers and 1456 with a noise of 0.2."""
+demonstrations give, over two seeds: of Hopper, of return 3310, 3297 so, 2469 with rectifiers and 1456 with a noise of 0.2; of HalfCheetah,
+in 200 steps of a gait that earns 5583, 5503 so, 5362 with rectifiers, 4450 with a noise of 0.2 and 4161 with both, as in `Cloning()`."""
 Method = Literal["ours", "feasibility", "optimality", "none"]
 COLUMNS: dict[str, str] = {"ours": "weight", "feasibility": "feasibility", "optimality": "optimality"}
 """Of the scores table, by method; `none` needs none."""
