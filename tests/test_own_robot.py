@@ -13,7 +13,7 @@ import pytest
 
 import imitable as package
 import turntable
-from imitable import cli
+from imitable import cli, join
 from imitable.arrays import Array
 from imitable.check import check_demonstrations, check_robot
 from imitable.cli.check import verdict
@@ -24,6 +24,7 @@ from imitable.networks import Mlp, Policy
 from imitable.rollouts import run_episodes
 from imitable.simulators.mujoco import gymnasium_robot
 from imitable.store.files import read_table
+from imitable.tracking import rollout_from
 
 PENDULUM = "InvertedPendulum-v5"
 TINY = [part for change in ("updates=300", "checkpoint_every=100") for part in ("--set", change)]
@@ -98,6 +99,21 @@ def test_findings_about_data_have_their_cures(imitable: Call, pendulums: Path, t
     assert "is it in degrees?" in out
     assert "hinge velocity never change in the demonstrations; were they recorded?" in out
     assert out.splitlines()[-1] == "passes with 3 warnings"
+
+
+def test_demonstrations_that_go_on_after_a_fall_are_told(imitable: Call, pendulums: Path, tmp_path: Path) -> None:
+    robot = package.robot(PENDULUM)
+    fall = rollout_from(robot, robot.initial_states(4, np.random.default_rng(0)), 60, act=lambda _, states: np.full((len(states), 1), 1.0))
+    npz.write(join([npz.read(pendulums), fall.trajectories]), tmp_path / "falls.npz")
+    code, out, _ = imitable("check", PENDULUM, tmp_path / "falls.npz")
+    assert code == 0, "a warning only"
+    assert re.search(r"warning: \d+% of the observations are where the robot's own episodes end, such as after a fall", out), out
+
+
+@pytest.mark.filterwarnings("default:.*latest versioned")
+def test_colors_of_others_warnings_are_not_shown(imitable: Call) -> None:
+    _, _, err = imitable("check", "InvertedPendulum")
+    assert "note: WARN: Using the latest versioned environment" in err
 
 
 @pytest.mark.parametrize(

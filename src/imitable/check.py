@@ -22,6 +22,9 @@ REJECTED = 0.05
 BEYOND = 0.1
 """How far outside a joint's range, and what the robot itself shows of it, a position may be, in units of the range."""
 FEW_STEPS = 5
+ENDED = 0.01
+"""Share of observations, the last of each demonstration aside, that may be where the robot's own episodes end."""
+DEGREES = "is it in degrees?"
 WARNING = "warning: "
 """Findings that begin so concern some transitions only; with any other the robot must not be used."""
 
@@ -67,11 +70,17 @@ def check_demonstrations(robot: Simulator, demonstrations: Demonstrations, *, se
         seen, own, room = observations[:, column], moved[:, column], BEYOND * (high - low)
         outside = (seen < min(low, own.min()) - room) | (seen > max(high, own.max()) + room)  # limits are soft, and starts may be beyond
         if outside.mean() > 0.01:
-            hint = "is it in degrees?" if np.abs(seen).max() > 2 * np.pi else "is it of another body, another joint, or of another sign?"
+            hint = DEGREES if np.abs(seen).max() > 2 * np.pi else "is it of another body, another joint, or of another sign?"
             found.append(
                 f"{WARNING}{names[column]} is outside the joint's range from {low:.3g} to {high:.3g} in {outside.mean():.0%} of the rows "
                 f"(from {seen.min():.3g} to {seen.max():.3g}); {hint}"
             )
+    ended = float(robot.terminated(robot.restore(observations[demonstrations.transition_rows])).mean())
+    if ended > ENDED and not any(DEGREES in finding for finding in found):  # which would look like a fall
+        found.append(
+            f"{WARNING}{ended:.0%} of the observations are where the robot's own episodes end, such as after a fall: a policy's episodes "
+            "end there, too, so that it does not get to what follows; cut the demonstrations there"
+        )
     return found + check_observations(robot, observations, walk)
 
 

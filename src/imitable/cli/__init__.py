@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import re
 import signal
 import sys
 import warnings
@@ -33,6 +34,8 @@ COMMANDS = (
     paper.demo,
 )
 """In the order of the help page."""
+COLORS = re.compile(r"\x1b\[[0-9;]*m")
+"""Which Gymnasium puts into its warnings."""
 
 app = tyro.extras.SubcommandApp()
 for command in COMMANDS:
@@ -52,7 +55,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    warnings.showwarning = lambda message, *_: print_line(f"note: {message}", file=sys.stderr)
+    warnings.showwarning = lambda message, *_: print_line(f"note: {COLORS.sub('', str(message))}", file=sys.stderr)
     code = _run()
     signal.signal(signal.SIGINT, interrupting)  # from here on nothing is left to save
     if code:
