@@ -73,6 +73,8 @@ def test_rewards_are_added_up_unless_one_is_missing_in_between(tmp_path: Path, r
         ("hip,knee\n1,2\n3,\n4,5\n", "demonstration 0 has nan in column 'knee' of observation 1"),
         ("hip,knee\n1,2\n3,NaN\n4,5\n", "demonstration 0 has nan in column 'knee' of observation 1"),
         ("hip,hip\n1,2\n3,4\n", "two columns 'hip'"),
+        ("hip;knee\n1;2\n3;4\n", "demos.csv separates its columns by ';'; separate them by commas"),
+        ("1\t2\n3\t4\n", r"demos.csv separates its columns by '\\t'; separate them by commas"),
         ("hip,\n1,2\n3,4\n", "a column without a name"),
         ("demonstration,return\n0,2\n0,4\n", "there are no observation columns beside demonstration, return"),
         ("demonstration,hip\n0,2\n1,4\n0,5\n", "the rows of demonstration 0 do not stand together"),

@@ -58,6 +58,8 @@ def _columns(path: Path) -> tuple[dict[str, Any], bool]:
 
     content = read_bytes(path, limit=LARGEST)
     first = content.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].decode(errors="replace")
+    if "," not in first and (mark := next((mark for mark in (";", "\t") if mark in first), None)):
+        raise ImitableError(f"{path} separates its columns by {mark!r}; separate them by commas, and write 0.5 with a point")
     named = not all(_is_number(cell) for cell in first.split(","))
     options = pyarrow.csv.ReadOptions(autogenerate_column_names=not named, use_threads=False)
     table = pyarrow.csv.read_csv(BytesIO(content), options)
