@@ -10,7 +10,7 @@ from imitable.check import check_robot
 from imitable.errors import ImitableError
 from imitable.robots import robot
 from imitable.simulators.mujoco import START_NOISE, MujocoRobot, model_robot
-from legged import QUADRUPED, URDF
+from legged import INERTIAL, QUADRUPED, URDF
 
 
 def written(folder: Path, name: str, text: str) -> Path:
@@ -98,6 +98,11 @@ def test_meshes_are_found_where_a_package_leads(tmp_path: Path) -> None:
     [
         ("leg.urdf", URDF.replace('effort="5" ', ""), "joints ankle of .* have no effort limit"),
         ("leg.urdf", "<robot", "cannot read the MuJoCo model"),
+        (
+            "leg.urdf",
+            URDF.replace(INERTIAL.format(1), "").replace("collision", "visual"),
+            "'thigh'.*; give each moving link its <inertial>",
+        ),
         ("arm.xml", QUADRUPED[: QUADRUPED.index("<actuator>")] + "</mujoco>", "has no actuators; add an <actuator> section"),
     ],
 )

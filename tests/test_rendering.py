@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,10 +24,11 @@ from imitable.paper.panda_bullet import BulletPanda
 from imitable.robots import robot
 from imitable.simulators.rendering import DRAWN, Renderer, control_timestep, find_backend, render_episode
 from imitable.store.video import write_video
-from legged import QUADRUPED
+from legged import QUADRUPED, URDF
 
 ROBOTS = ("reacher/clockwise", "swimmer/back-disabled", "ant/x-axis", "Hopper-v5")
 SIZE = {"width": 160, "height": 120}
+SHAPE = '<visual><geometry><box size="0.1 0.1 0.1"/></geometry></visual>'
 
 
 def difference(first: np.ndarray, second: np.ndarray) -> float:
@@ -234,3 +236,14 @@ def test_without_an_encoder_the_way_out_is_said_before_any_work(tmp_path: Path, 
         write_video(tmp_path / "clip.mp4", iter([]), fps=10)
     with pytest.raises(ImitableError, match=r"must end in \.mp4 or \.gif"):
         write_video(tmp_path / "clip.avi", iter([]), fps=10)
+
+
+def test_a_urdf_file_with_visual_shapes_alone_says_how_to_keep_them(tmp_path: Path) -> None:
+    text = re.sub("<collision>.*?</collision>", "", URDF, flags=re.DOTALL).replace("</link>", f"{SHAPE}</link>")
+    (path := tmp_path / "leg.urdf").write_text(text)
+    body = robot(str(path))
+    with pytest.raises(ImitableError, match=r'URDF file MuJoCo leaves out <visual> .*compiler discardvisual="false"'):
+        Renderer(body, **SIZE)(body.initial_states(1, np.random.default_rng(0))[0])
+    path.write_text(text.replace('<robot name="leg">', '<robot name="leg"><mujoco><compiler discardvisual="false"/></mujoco>'))
+    body = robot(str(path))
+    assert np.ptp(Renderer(body, **SIZE)(body.initial_states(1, np.random.default_rng(0))[0])) > 0

@@ -200,7 +200,10 @@ class Scene:
         self.place(state)
         centres, sizes = self.data.geom_xpos[self._own], np.minimum(self.model.geom_rbound[self._own], 1e3)
         if not len(centres):
-            raise ImitableError("the model has no geoms, so there is nothing to see; render a simulator with a method draw(axes, state)")
+            raise ImitableError(
+                "the model has no geoms, so there is nothing to see; give its bodies some, or the simulator a method draw(axes, state). "
+                'Of a URDF file MuJoCo leaves out <visual> shapes, unless it has <mujoco><compiler discardvisual="false"/></mujoco>'
+            )
         middle = (centres.min(axis=0) + centres.max(axis=0)) / 2
         if self._first is None:
             hinges = self.data.xaxis[self.model.jnt_type == mujoco.mjtJoint.mjJNT_HINGE]
