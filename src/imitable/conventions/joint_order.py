@@ -72,12 +72,13 @@ def joint_order(data: Demonstrations, columns: JointColumns, names: Names, trial
     for _ in range(SWEEPS):
         if now <= np.log10(CLEARLY):
             break
-        ways = [way for way in _moves_from(here, limbs) if _allowed(beyond, way, here)]
-        if not ways:
-            break
-        gains = now - distances(ways)
-        best = int(gains.argmax())
-        if gains[best] < IMPROVEMENT:
+        for moves_from in (_moves_from, _double_moves_from):
+            ways = [way for way in moves_from(here, limbs) if _allowed(beyond, way, here)]
+            gains = now - distances(ways) if ways else np.zeros(1)
+            best = int(gains.argmax())
+            if gains[best] >= IMPROVEMENT:
+                break
+        else:
             break
         together = _together(here, [ways[at] for at in np.argsort(-gains) if gains[at] > IMPROVEMENT])
         all_at_once = distances([together])[0]
@@ -99,15 +100,39 @@ def _moves_from(here: Way, limbs: Sequence[Integers]) -> Iterator[Way]:
     """One joint flipped, two swapped, or two limbs of as many joints."""
     order, sign = here
     for at in range(len(order)):
-        flipped = sign.copy()
-        flipped[at] *= -1
-        yield order, flipped
+        yield order, _flipped(sign, [at])
     pairs = [(np.array([one]), np.array([other])) for one, other in combinations(range(len(order)), 2)]
     pairs += [(one, other) for one, other in combinations(limbs, 2) if len(one) == len(other) > 1]
     for one, other in pairs:
         swapped = order.copy()
         swapped[one], swapped[other] = order[other], order[one]
         yield swapped, sign
+
+
+def _double_moves_from(here: Way, limbs: Sequence[Integers]) -> Iterator[Way]:
+    """Two joints of a limb flipped, or the whole limb; or joints of two limbs swapped with those at the same places, two at once or one
+    that is flipped, too. Where a foot is depends on several joints, so that one alone that is put right may bring the robot no closer."""
+    order, sign = here
+    for limb in limbs:
+        for some in [*combinations(limb.tolist(), 2), *([limb.tolist()] if len(limb) > 2 else [])]:
+            yield order, _flipped(sign, list(some))
+    for one, other in combinations(limbs, 2):
+        count = len(one) if len(one) == len(other) else 0
+        for places in [*combinations(range(count), 1), *combinations(range(count), 2)]:
+            mine, theirs = one[list(places)], other[list(places)]
+            swapped = order.copy()
+            swapped[mine], swapped[theirs] = order[theirs], order[mine]
+            if len(places) == 2:
+                yield swapped, sign
+            else:
+                yield from ((swapped, _flipped(sign, some)) for some in ([*mine], [*theirs], [*mine, *theirs]))
+
+
+def _flipped(sign: Array, joints: list[int]) -> Array:
+    """(joint,) with other signs of these joints."""
+    changed = sign.copy()
+    changed[joints] *= -1
+    return changed
 
 
 def _together(here: Way, ways: Sequence[Way]) -> Way:
