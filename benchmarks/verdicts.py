@@ -9,13 +9,17 @@ import json
 import time
 from pathlib import Path
 
-from imitable import Feasibility, assess, one_thread
+import numpy as np
+
+from imitable import Assessment, Feasibility, assess, one_thread
 from imitable.arrays import Array, Booleans
+from imitable.inverse_dynamics import floored_scale
 from imitable.paper import TASK_NAMES
 from imitable.paper.run import collected
 from imitable.paper.sweep import parse_seeds
 from imitable.paper.tasks import find_task
 from imitable.pipeline import Streams
+from imitable.replay import replay
 from imitable.scores.feasibility import mean_by_demonstration
 from imitable.store.cache import default_cache
 from imitable.store.files import read_table
@@ -35,8 +39,27 @@ def measure(name: str, *, seed: int, count: int) -> dict[str, object]:
     score = Feasibility()
     weights, facts, shown = assessment.scored(score), score.facts(assessment), assessment.tracked.shown
     seconds = time.perf_counter() - began
-    found = separation(demonstrations.from_source(OTHER), weights, mean_by_demonstration(shown.distances, shown))
-    return {"task": name, "seed": seed, "count": count, **found, **{key: facts[key] for key in FACTS}, "seconds": round(seconds, 1)}
+    other = demonstrations.from_source(OTHER)
+    found = separation(other, weights, mean_by_demonstration(shown.distances, shown))
+    return {
+        "task": name,
+        "seed": seed,
+        "count": count,
+        **found,
+        **passing(assessment, other & (weights > 0)),
+        **{key: facts[key] for key in FACTS},
+        "seconds": round(seconds, 1),
+    }
+
+
+def passing(assessment: Assessment, chosen: Booleans) -> dict[str, float]:
+    """Of the other body's demonstrations that pass: how far off the robot is at most when it replays them from start to end, never put back
+    on them, in units of its own one-step changes."""
+    if not chosen.any():
+        return {}
+    given = assessment.demonstrations.select(np.flatnonzero(chosen))
+    gaps = np.abs(replay(given, assessment.robot, assessment.inverse_dynamics).observations - given.observations)
+    return {"passing, farthest in replay": float(f"{(gaps / floored_scale(assessment.step_scale)).max():.3g}")}
 
 
 def measured(folder: Path) -> dict[str, object]:
