@@ -21,6 +21,13 @@ def test_the_speed_benchmark_prints_its_table(part: str) -> None:
     assert len(done.stdout.strip().splitlines()) >= 2
 
 
+def test_the_cost_of_the_store_is_measured(tmp_path: Path) -> None:
+    small = ["--only", "reading", "--megabytes", "1", "--reads", "1", "--folder", tmp_path]
+    done = subprocess.run([sys.executable, BENCHMARKS / "store_cost.py", *small], capture_output=True, text=True, check=False)
+    assert [line.split(" | ")[1] for line in done.stdout.splitlines()[2:]] == ["numpy.load"] * 2, done.stderr
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("path", sorted(BENCHMARKS.rglob("*.py")), ids=lambda path: path.stem)
 def test_what_a_benchmark_imports_of_the_package_is_there(path: Path) -> None:
     for node in ast.walk(ast.parse(path.read_text())):
