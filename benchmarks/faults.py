@@ -354,6 +354,18 @@ def hostile_files(folder: Path) -> Iterator[tuple[str, Path]]:
     ):
         (folder / f"{name.replace(' ', '-')}.json").write_text(text)
         yield name, folder / f"{name.replace(' ', '-')}.json"
+    numbered = "".join(f"{demo},1\n" for demo in range(100_000))
+    for name, text in (
+        ("a hundred thousand columns", '"a\nb"' + "".join(f",c{column}" for column in range(100_000)) + "\n" + "1," * 100_000 + "1\n"),
+        ("ten thousand columns and one of them twice", ",".join(f"c{column}" for column in range(9_999)) + ",c9998\n"),
+        ("a hundred thousand demonstrations and the last one torn", f"demonstration,hip\n{numbered}99998,1\n"),
+        ("three million words", "hip\n" + "xy\n" * 3_000_000),
+        ("a line that does not end", "9" * 20_000_000),
+        ("quotes that do not end", '"' + "1,2\n" * 3_000_000),
+        ("lines of nothing", "\n" * 20_000_000),
+    ):
+        (folder / f"{name.replace(' ', '-')}.csv").write_text(text)
+        yield name, folder / f"{name.replace(' ', '-')}.csv"
     header = b'{"__metadata__":{"imitable-policy":"' + b"[" * 99_000 + b'"}}'
     label = {"__metadata__": {"imitable-policy": json.dumps({"widths": [10**9, 10**9], "activation": "tanh"})}}
     for name, content in (

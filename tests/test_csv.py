@@ -48,9 +48,10 @@ def test_a_file_without_numbers_is_one_demonstration_and_a_folder_one_for_each_f
 
 
 def test_a_file_without_a_header_holds_unnamed_columns(tmp_path: Path) -> None:
-    found = reading(tmp_path, "1,2\n3,4.5\n")
-    assert found.observations.tolist() == [[1, 2], [3, 4.5]]
-    assert found.observation_names is None
+    for text in ("1,2\n3,4.5\n", "\n1,2\n3,4.5\n", "\ufeff1,2\n3,4.5", '"1","2"\r\n3,4.5\r\n'):
+        found = reading(tmp_path, text)
+        assert found.observations.tolist() == [[1, 2], [3, 4.5]]
+        assert found.observation_names is None
 
 
 @pytest.mark.parametrize(
@@ -76,8 +77,12 @@ def test_rewards_are_added_up_unless_one_is_missing_in_between(tmp_path: Path, r
         ("hip;knee\n1;2\n3;4\n", "demos.csv separates its columns by ';'; separate them by commas"),
         ("1\t2\n3\t4\n", r"demos.csv separates its columns by '\\t'; separate them by commas"),
         ("hip,\n1,2\n3,4\n", "a column without a name"),
+        ("hip,knee,knee,\n1,2,3,4\n3,4,5,6\n", "a column without a name"),
+        (f"{',' * 10_000}\n", "has 10001 columns, more than the 10000 that such a file may have"),
+        (f'\n"a\nb"{",c" * 10_000}\n', "has 10001 columns, more than the 10000"),
         ("demonstration,return\n0,2\n0,4\n", "there are no observation columns beside demonstration, return"),
         ("demonstration,hip\n0,2\n1,4\n0,5\n", "the rows of demonstration 0 do not stand together"),
+        ("demonstration,hip\n0,2\n1,4\n2,5\n1,6\n", "the rows of demonstration 1 do not stand together"),
         ("demonstration,hip\n0,2\n,4\n0,5\n", "line 3 does not say which demonstration it belongs to"),
         ("hip,return\n0,2\n1,4\n", r"line 3 has return 4.0 in a demonstration that began with 2.0"),
         ("hip,source\n0,Ann\n1,Bob\n", "line 3 has source 'Bob' in a demonstration that began with 'Ann'"),

@@ -6,7 +6,10 @@ or last row at most: there is one more observation than there are steps), and `s
 others are observations, named as the robot names them. A file without a header holds one demonstration in the robot's columns.
 """
 
-from io import BytesIO
+import csv
+from collections import Counter
+from collections.abc import Iterable
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,8 @@ from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
 from imitable.store.files import read_bytes, reading, write_atomically
 
-LARGEST = 4_000_000_000  # bytes
+LARGEST, MOST_COLUMNS = 4_000_000_000, 10_000
+"""Bytes, and columns: each takes 10 kB of memory while it is read, however short it is."""
 NUMBERS = ("demonstration", "episode")
 NOT_READ = ("step", "timestep", "time", "timestamp")
 LABELS = (*NUMBERS, "return", "reward", "source")
@@ -57,17 +61,24 @@ def _columns(path: Path) -> tuple[dict[str, Any], bool]:
     import pyarrow.csv
 
     content = read_bytes(path, limit=LARGEST)
-    first = content.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].decode(errors="replace")
-    if "," not in first and (mark := next((mark for mark in (";", "\t") if mark in first), None)):
+    lines = TextIOWrapper(BytesIO(content), "utf-8-sig", errors="replace", newline="")
+    first = next((cells for cells in csv.reader(lines) if cells), [""])
+    if len(first) > MOST_COLUMNS:
+        raise ImitableError(f"{path} has {len(first)} columns, more than the {MOST_COLUMNS} that such a file may have; write it as .npz")
+    if len(first) == 1 and (mark := next((mark for mark in (";", "\t") if mark in first[0]), None)):
         raise ImitableError(f"{path} separates its columns by {mark!r}; separate them by commas, and write 0.5 with a point")
-    named = not all(_is_number(cell) for cell in first.split(","))
+    named = not all(_is_number(cell) for cell in first)
     options = pyarrow.csv.ReadOptions(autogenerate_column_names=not named, use_threads=False)
     table = pyarrow.csv.read_csv(BytesIO(content), options)
     names = [name.strip() for name in table.column_names]
-    if len(set(names)) < len(names) or "" in names:
-        twice = next(name for name in names if name == "" or names.count(name) > 1)
+    if (twice := "" if "" in names else _repeated(names)) is not None:
         raise ImitableError(f"{path} has {'a column without a name' if not twice else f'two columns {twice!r}'}; name each column once")
     return dict(zip(names, table.columns, strict=True)), named
+
+
+def _repeated(values: Iterable[Any]) -> Any:
+    """The first that is there twice, or None; counted in one pass, for there may be a million."""
+    return next((value for value, count in Counter(values).items() if count > 1), None)
 
 
 def _is_number(cell: str) -> bool:
@@ -105,9 +116,7 @@ def _starts(numbers: list[Any]) -> Integers:
     if None in numbers:
         raise ImitableError(f"line {numbers.index(None) + 2} does not say which demonstration it belongs to; number each row")
     starts = [0, *(row for row in range(1, len(numbers)) if numbers[row] != numbers[row - 1])]
-    seen = [numbers[row] for row in starts]
-    if len(set(seen)) < len(seen):
-        torn = next(number for number in seen if seen.count(number) > 1)
+    if (torn := _repeated(numbers[row] for row in starts)) is not None:
         raise ImitableError(f"the rows of demonstration {torn} do not stand together; sort them by demonstration, then by time")
     return np.array(starts, dtype=np.int64)
 
@@ -119,7 +128,8 @@ def _numbers(name: str, column: Any) -> Array:
     if pyarrow.types.is_null(column.type):
         return np.full(len(column), np.nan)
     if not (pyarrow.types.is_floating(column.type) or pyarrow.types.is_integer(column.type)):
-        line, cell = next((line, cell) for line, cell in enumerate(column.to_pylist(), start=2) if not _is_number(str(cell)))
+        cells = (cell for chunk in column.chunks for cell in chunk.to_pylist())  # not all at once: they take 30 times their size
+        line, cell = next((line, cell) for line, cell in enumerate(cells, start=2) if not _is_number(str(cell)))
         raise ImitableError(f"line {line} has {cell!r} in column {name!r}, which is not a number")
     return np.asarray(column.to_numpy(), dtype=np.float64)
 
