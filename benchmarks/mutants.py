@@ -4,6 +4,7 @@ A mutant is killed if one of the named test files fails; it survives if all pass
 """
 
 import argparse
+import atexit
 import os
 import shutil
 import signal
@@ -51,6 +52,10 @@ MUTANTS = (
     Mutant("no bound on what unpacks", "store/files.py", "if needed > (budget", "if needed < 0 and (budget", "store_files"),
     Mutant("pipes are waited for", "store/files.py", " | os.O_NONBLOCK", "", "store_files"),
     Mutant("any JSON will do", "store/files.py", "if not isinstance(found, kind):", "if False:", "store_files store_runs"),
+    Mutant("a torn demonstration is two", "formats/csv.py", "if (torn := _repeated(", "if None is (torn := _repeated(", "csv"),
+    Mutant("any number of columns", "formats/csv.py", "if len(first) > MOST_COLUMNS:", "if False:", "csv"),
+    Mutant("a renamed file may lose its name", "store/files.py", "        _sync_folder(folder)", "        pass", "store_files"),
+    Mutant("a table's hash does not count", "store/files.py", "if digest is not None and", "if False and", "store_files"),
     Mutant("a cache that ignores what it is keyed by", "store/cache.py", '"recipe": describe(recipe)', '"recipe": ""', "store_cache"),
     Mutant("a cache that ignores versions", "store/cache.py", '"versions": versions()', '"versions": ""', "store_cache"),
     Mutant("a cache that ignores the shape of large arrays", "store/cache.py", "{array.dtype.str} {array.shape} ", "", "store_cache"),
@@ -74,6 +79,29 @@ MUTANTS = (
         "store_runs",
     ),
     Mutant(
+        "the snapshot is written before the curve",
+        "store/runs.py",
+        "self.path / name: content for name, content in contents.items()",
+        "self.path / name: content for name, content in reversed(contents.items())",
+        "store_runs",
+    ),
+    Mutant(
+        "the result is written before the manifest",
+        "store/runs.py",
+        'self.path / MANIFEST: json_bytes({"sha256": hashes}), self.path / RESULT: written',
+        'self.path / RESULT: written, self.path / MANIFEST: json_bytes({"sha256": hashes})',
+        "store_runs",
+    ),
+    Mutant("points beyond the snapshot stay", "store/runs.py", 'if each["steps"] < checkpoint.steps]', "]", "store_runs"),
+    Mutant(
+        "a finished run is for its versions only",
+        "store/runs.py",
+        'ignored = {"versions"} if self.finished else',
+        "ignored =",
+        "store_runs",
+    ),
+    Mutant("a damaged policy is certified", "store/runs.py", "        Policy.load(self.path / POLICY)  #", "        #", "store_runs"),
+    Mutant(
         "no lock is taken",
         "store/locks.py",
         "        fcntl.flock(descriptor, fcntl.LOCK_EX",
@@ -87,7 +115,7 @@ MUTANTS = (
         "if True or os.path.samestat",
         "store_locks",
     ),
-    Mutant("runs outlive their sweep", "paper/sweep.py", "prctl(1, ", "prctl(2, ", "cli_processes"),
+    Mutant("runs outlive their sweep", "paper/engines.py", "prctl(1, ", "prctl(2, ", "cli_processes"),
     Mutant("a policy's hash does not count", "networks.py", "!= digest or", "!= digest and False or", "store_runs"),
     # Numbers
     Mutant("any gain is a step", "trpo.py", "improvement > 0.1 * step_fraction * expected_improvement", "improvement > 0", "details"),
@@ -187,9 +215,7 @@ MUTANTS = (
         "feasibility",
     ),
     Mutant("fragments count", "scores/feasibility.py", "np.where(share < FRAGMENTS, 0.0, share)", "share", "details"),
-    Mutant(
-        "d_max of the nearest replay", "scores/feasibility.py", "[~perturbed.diverged].max()", "[~perturbed.diverged].min()", "feasibility"
-    ),
+    Mutant("d_max of the nearest replay", "scores/feasibility.py", "[~perturbed.diverged].max()", "[~perturbed.diverged].min()", "details"),
     Mutant("a quantile one too low", "tracking.py", "(len(values) + 1) * (1 - rate)", "len(values) * (1 - rate)", "tracking feasibility"),
     Mutant(
         "tanh has the slope of a line",
@@ -215,15 +241,252 @@ MUTANTS = (
         "rng.standard_normal",
         "networks",
     ),
+    # Noise
+    Mutant("clipped observations without a margin", "noise.py", "np.asarray(3 * noise * scale)", "np.asarray(0 * noise * scale)", "noise"),
+    Mutant(
+        "a margin to one side",
+        "noise.py",
+        "restorable(robot, observations + margin) & restorable(robot, observations - margin)",
+        "restorable(robot, observations + margin)",
+        "noise",
+    ),
+    Mutant("no margin as long as noise is not known", "noise.py", "robot, margin=scale)", "robot)", "noise"),
+    Mutant("steps that end clipped say what noise is", "noise.py", "rows[clear[rows] & clear[rows + 1]]", "rows[clear[rows]]", "noise"),
+    Mutant("constants dwarf all else", "noise.py", "pairs[0] - own[0].mean(axis=0), pairs[1]", "pairs[0], pairs[1]", "noise"),
+    Mutant("noise in the columns' own units", "noise.py", "noise = level * scale * rng", "noise = level * rng", "noise"),
+    Mutant("the column explained worst says what noise is", "noise.py", "return min((level for", "return max((level for", "noise"),
+    Mutant("noise with its amplification", "noise.py", ", 0.0))) / amplification", ", 0.0)))", "noise"),
+    Mutant("a median that is no standard deviation", "noise.py", "1.4826 * float(np.median", "1.0 * float(np.median", "noise"),
+    Mutant("what a regression misses is noise", "noise.py", "if unexplained[1] < 2 * unexplained[0]:", "if False:", "noise tracking"),
+    Mutant("what a regression cannot explain is noise", "noise.py", "if unexplained[0] > EXPLAINED:", "if False:", "noise tracking"),
+    Mutant("what is reached exactly is noise", "noise.py", ".mean() < EXACT_SHARE", ".mean() < 2.0", "noise"),
+    Mutant("what is reached roughly is no noise", "noise.py", "found.miss < 0.1 * level", "found.miss < 10.0 * level", "noise"),
+    # Windows
+    Mutant("the robot is never put back", "windows.py", "put_back = len(confirm) > 0", "put_back = False", "windows"),
+    Mutant(
+        "windows begin where the state is not known",
+        "windows.py",
+        "for each in np.flatnonzero(~restorable[first + drawn]):",
+        "for each in ():",
+        "windows",
+    ),
+    Mutant("windows begin too late", "windows.py", "lengths[demos] - length, 0) + 1", "lengths[demos] - length, 0) + 2", "windows"),
+    Mutant("a simulation that breaks down is not far off", "windows.py", "gaps[broken] = np.inf", "gaps[broken] = 0.0", "windows"),
+    Mutant("a worse second answer counts", "windows.py", "nearer = again.miss < found.miss[rows]", "nearer = again.miss >= 0", "windows"),
+    Mutant(
+        "the first verdict counts", "windows.py", '["verdict"][rows] = again.verdict', '["verdict"][rows] = found.verdict[rows]', "windows"
+    ),
+    Mutant("steps of second answers are not counted", "windows.py", "found.steps[rows] + again.steps", "found.steps[rows]", "windows"),
+    Mutant("what is beyond doubt is tried again", "windows.py", " & (found.miss < doubted)", "", "windows"),
+    Mutant("the mean of steps that are put back", "windows.py", "0.0).max(axis=1, initial=0.0)", "0.0).mean(axis=1)", "windows"),
+    Mutant("one step settles a window", "windows.py", "(2 * judged.sum(axis=1) >= tried)", "judged.any(axis=1)", "windows"),
+    Mutant("a lost step settles nothing", "windows.py", "(farthest > lost_beyond) | ", "", "windows"),
+    Mutant("unclear steps are judged", "windows.py", "on_track[active] & ~unclear", "on_track[active]", "windows"),
+    Mutant("steps from unknown states are judged", "windows.py", "on_track &= time > 0", "on_track &= True", "windows"),
+    Mutant("one lost step ends a window", "windows.py", "bad[active] >= MAX_LOST_STEPS", "bad[active] >= 1", "windows"),
+    Mutant("what was given up is near after that", "windows.py", " + last * (lengths - followed.sum(axis=1))", "", "windows"),
+    Mutant(
+        "what limits it is what limits its return",
+        "windows.py",
+        "np.where(on_track[active], now.clip(max=1e6), 0.0)[:, None]",
+        "now.clip(max=1e6)[:, None]",
+        "windows",
+    ),
+    Mutant("windows disagree once one is followed", "windows.py", " & (followed < np.bincount(windows.demo))", "", "windows"),
+    # Tracking
+    Mutant(
+        "states in other units set the tolerance",
+        "tracking.py",
+        "np.unique(shown.demo[shown.distances <= GIVE_UP_DISTANCE / 2 + 3 * noise])",
+        "np.unique(shown.demo)",
+        "tracking",
+    ),
+    Mutant("state is never hidden", "tracking.py", "return bool((misses > FOLLOWED).mean() > 0.25)", "return False", "tracking"),
+    Mutant(
+        "clipped velocities are hidden state",
+        "tracking.py",
+        "known = restorable_rows(own.trajectories, robot)[rows]",
+        "known = np.ones(len(rows), dtype=bool)",
+        "tracking",
+    ),
+    Mutant("own windows have no noise", "tracking.py", "noisy(own.trajectories, noise, scale, perturbing)", "own.trajectories", "tracking"),
+    Mutant(
+        "retraced windows have no noise",
+        "tracking.py",
+        "noisy(made.trajectories, noise, scale, perturbing)",
+        "made.trajectories",
+        "tracking feasibility",
+    ),
+    Mutant(
+        "windows begin where noise hides that the state is not known",
+        "tracking.py",
+        "(restorable_rows(each, robot, margin=margin) for",
+        "(restorable_rows(each, robot) for",
+        "tracking",
+    ),
+    Mutant("no more windows where they disagree", "tracking.py", "np.tile(unclear, per_demo)", "unclear[:0]", "tracking"),
+    Mutant("no bound on the steps of windows", "tracking.py", " or per_demo * longer * cost > budget", "", "tracking"),
+    Mutant("windows longer than the robot can follow", "tracking.py", "FOLLOWABLE) > 0.5 *", "FOLLOWABLE) > np.inf *", "tracking"),
+    Mutant("trajectories that broke down stay", "tracking.py", "whole = ~broken", "whole = broken | True", "tracking"),
+    # Feasibility
+    Mutant("no room for saturated actuators", "scores/feasibility.py", "(SATURATED if tracked.noise else 1.0)", "1.0", "feasibility"),
+    Mutant(
+        "room for saturated actuators without noise",
+        "scores/feasibility.py",
+        "(SATURATED if tracked.noise else 1.0)",
+        "SATURATED",
+        "feasibility",
+    ),
+    Mutant("SATURATED is none", "scores/feasibility.py", "SATURATED = 1.15", "SATURATED = 1.0", "feasibility"),
+    Mutant(
+        "noisy windows by their mean",
+        "scores/feasibility.py",
+        "share = ramp_down(median_by_demonstration(",
+        "share = ramp_down(mean_by_demonstration(",
+        "feasibility",
+    ),
+    Mutant(
+        "own noisy windows by their mean",
+        "scores/feasibility.py",
+        "return (median_by_demonstration(",
+        "return (mean_by_demonstration(",
+        "feasibility",
+    ),
+    Mutant("the upper median", "scores/feasibility.py", "(counts - 1) // 2", "counts // 2", "feasibility"),
+    Mutant("what nothing settles is as it seems", "scores/feasibility.py", "np.where(some, means, unsettled)", "means", "feasibility"),
+    Mutant(
+        "own windows that are not settled count",
+        "scores/feasibility.py",
+        "own.distances[own.settled], retraced.distances[retraced.settled]",
+        "own.distances, retraced.distances",
+        "feasibility",
+    ),
+    Mutant("d_max is twice d_min", "scores/feasibility.py", "float(np.sqrt(4 * d_min**2 - 3 * usual**2))", "2 * d_min", "feasibility"),
+    Mutant("no least tolerance", "scores/feasibility.py", "return max(FOLLOWED, conformal", "return max(0.0, conformal", "feasibility"),
+    Mutant("the rate of those that set it", "scores/feasibility.py", "(own[-1][1::2] >", "(own[-1][::2] >", "feasibility"),
+    # Inverse dynamics
+    Mutant(
+        "no update after a step", "inverse_dynamics/solved.py", "errors[:, :, None] * (moves", "0.0 * errors[:, :, None] * (moves", "solved"
+    ),
+    Mutant(
+        "the last descent counts, not the best",
+        "inverse_dynamics/solved.py",
+        "worse = self.miss[rows] > self.best[2][rows]",
+        "worse = np.zeros(len(rows), dtype=bool)",
+        "solved",
+    ),
+    Mutant(
+        "no step that is worse is refused",
+        "inverse_dynamics/solved.py",
+        "(misses < self.miss[rows]) | (force &",
+        "((force | True) &",
+        "solved",
+    ),
+    Mutant(
+        "out of reach when the budget is spent",
+        "inverse_dynamics/solved.py",
+        "self.close(rows[~reached & spent], NOT_SETTLED)",
+        "self.close(rows[~reached & spent], OUT_OF_REACH)",
+        "solved",
+    ),
+    Mutant("the second opinion is the first", "inverse_dynamics/solved.py", "seed=self.seed + each)", "seed=self.seed)", "solved"),
+    Mutant(
+        "noise is not taken for reached",
+        "inverse_dynamics/solved.py",
+        "tolerance=max(self.tolerance, 1.5 * noise)",
+        "tolerance=self.tolerance",
+        "solved assessment",
+    ),
+    Mutant(
+        "rounding counts in columns that never move",
+        "inverse_dynamics/solved.py",
+        "MIN_RELATIVE_SCALE = 1e-3",
+        "MIN_RELATIVE_SCALE = 1e-12",
+        "solved",
+    ),
+    Mutant("a guess that is far off is kept", "inverse_dynamics/solved.py", "(self.miss > solver.exact))", "(self.miss < 0))", "solved"),
+    Mutant("what nobody tried is reached", "inverse_dynamics/base.py", "none + UNTRIED", "none + REACHED", "inverse_dynamics"),
+    # Assessment
+    Mutant("scores see sources", "assessment.py", "demonstrations.with_sources(None), robot", "demonstrations, robot", "assessment"),
+    Mutant("a part's recipe has no version", "assessment.py", '{"version": ASSESS_VERSION, **decided_by', "{**decided_by", "assessment"),
+    Mutant("a part's recipe has no generator", "assessment.py", '**decided_by, "streams": self.streams,', "**decided_by,", "assessment"),
+    Mutant(
+        "the held-out episodes are fitted to",
+        "assessment.py",
+        "training, held_out = self.own",
+        "held_out, training = self.own",
+        "assessment",
+    ),
+    Mutant(
+        "negligible noise counts", "assessment.py", "if self.noise > NEGLIGIBLE_NOISE else", "if self.noise > 0 else", "assessment tracking"
+    ),
+    Mutant(
+        "states are carried across demonstrations",
+        "assessment.py",
+        "np.where(last >= first, index - last, -1)",
+        "index - last",
+        "assessment",
+    ),
+    Mutant(
+        "actions that lead elsewhere are usable",
+        "assessment.py",
+        '"usable": used & np.isin(verdicts, (REACHED, UNTRIED))}',
+        '"usable": used}',
+        "assessment learners",
+    ),
+    Mutant(
+        "actions from states that noise hides",
+        "assessment.py",
+        "depth = steps_since_restorable(demonstrations, robot, margin=margin)",
+        "depth = steps_since_restorable(demonstrations, robot)",
+        "assessment",
+    ),
+    # Rollouts and learners
+    Mutant("every checkpoint on other starts", "evaluation.py", "rng=deepcopy(rng))", "rng=rng)", "evaluation"),
+    Mutant(
+        "actions beyond the limits are recorded",
+        "rollouts.py",
+        "np.clip(act(observed), simulator.action_low, simulator.action_high)",
+        "act(observed)",
+        "rollouts",
+    ),
+    Mutant("the end of a rollout is none", "rollouts.py", "truncated[-1] = ~terminated[-1]", "truncated[-1] |= False", "rollouts trpo"),
+    Mutant(
+        "the agent is paid for being told apart",
+        "learners/_discriminator.py",
+        "np.logaddexp(0.0, -logits",
+        "np.logaddexp(0.0, logits",
+        "gail",
+    ),
+    Mutant("a penalty on every gradient", "learners/_discriminator.py", "(norms - 1) / (norms + 1e-8)", "norms / (norms + 1e-8)", "gail"),
+    Mutant(
+        "loss terms do not count by their weights",
+        "learners/_discriminator.py",
+        "np.float32(term.label)) * term.weights /",
+        "np.float32(term.label)) /",
+        "gail",
+    ),
+    Mutant(
+        "ends are not absorbing",
+        "learners/_demonstrated.py",
+        "np.maximum(robot.horizon - demonstrations.lengths, 0)",
+        "0 * demonstrations.lengths",
+        "gail",
+    ),
 )
 
 
+def applies(mutant: Mutant, folder: Path) -> bool:
+    """Whether its line is there, and there once; what cannot even be read then would be killed by anything."""
+    content = (folder / "imitable" / mutant.file).read_text()
+    compile(content.replace(mutant.old, mutant.new), mutant.file, "exec")
+    return content.count(mutant.old) == 1
+
+
 def killed(mutant: Mutant, folder: Path) -> str:
-    """`killed`, `survives`, `hangs`, or `stale`: its line is not there any more, or there twice."""
+    """`killed`, `survives` or `hangs`."""
     path = folder / "imitable" / mutant.file
     before = path.read_text()
-    if before.count(mutant.old) != 1:
-        return "stale"
     path.write_text(before.replace(mutant.old, mutant.new))
     outcome = tested(mutant.tests, folder)
     path.write_text(before)
@@ -280,12 +543,15 @@ def main() -> None:
         __import__(name)
     os.chdir(ROOT)
     folder = Path(tempfile.mkdtemp(prefix="mutants-"))
+    atexit.register(shutil.rmtree, folder)
     shutil.copytree(ROOT / "src" / "imitable", folder / "imitable", ignore=shutil.ignore_patterns("__pycache__"))
     sys.path = [each for each in sys.path if Path(each) != ROOT / "src"]
     sys.dont_write_bytecode = True  # lines of one length, changed within a second, look the same to Python's cache
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     outcomes: dict[str, list[str]] = {}
     chosen = [mutant for mutant in MUTANTS if only in mutant.name]
+    if stale := [f"{mutant.file}: {mutant.name}" for mutant in chosen if not applies(mutant, folder)]:
+        sys.exit("\n".join(["lines that are not there any more, or there twice:", *stale]))
     for name in sorted({name for mutant in chosen for name in mutant.tests.split()}):
         if (outcome := tested(name, folder)) != "pass":  # else they would kill everything
             sys.exit(f"tests/test_{name}.py: {outcome}, with nothing changed")
@@ -295,7 +561,6 @@ def main() -> None:
         outcome = "explained" if outcome == "survives" and mutant.explained else outcome
         outcomes.setdefault(outcome, []).append(mutant.name)
         print(f"{outcome:9} {mutant.file}: {mutant.name}", flush=True)
-    shutil.rmtree(folder)
     print(", ".join(f"{len(names)} {outcome}" for outcome, names in outcomes.items()))
     if set(outcomes) - {"killed", "explained"}:
         sys.exit("some mutants were not killed")

@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 import turntable
+from cart import CART, Clipped, pushes
 from imitable.arrays import Array, Arrays, Generator, Progress, no_progress
-from imitable.assessment import Assessment, Exploration, assess, check_columns
-from imitable.demonstrations import Demonstrations
+from imitable.assessment import ASSESS_VERSION, Assessment, Exploration, assess, check_columns, steps_since_restorable
+from imitable.demonstrations import Demonstrations, join
 from imitable.errors import ImitableError
 from imitable.inverse_dynamics import Solved
+from imitable.noise import noisy
 from imitable.paper import driving
 from imitable.pipeline import facts, imitate, score_table
 from imitable.rollouts import Episodes, run_episodes
@@ -140,6 +142,7 @@ def test_a_recipe_names_all_that_decides_a_part() -> None:
     assessment.weights(Feasibility())
     assessment.recovered_actions(np.arange(600) < 10)
     for recipe in recorder.recipes.values():
+        assert recipe["version"] == ASSESS_VERSION
         assert recipe["robot"] is CLOCKWISE
         assert recipe["model"] == ExactModel()
         assert recipe["exploration"] == EXPLORATION
@@ -334,6 +337,56 @@ def test_hidden_state_is_carried_along_when_actions_are_recovered() -> None:
     assert not actions[~used].any()
     assert np.abs(actions - np.clip(own.actions, -1, 1))[used].max() < 0.01
     assert not turntable.assessed().hides_state
+
+
+def test_the_noise_of_demonstrations_counts_as_reached() -> None:
+    clean = pushes(20, seed=0, gentle=0.5)
+    scale = assess(clean, CART).step_scale
+    assessment = assess(noisy(clean, 0.2, scale, np.random.default_rng(0)), CART)
+    assert assessment.noise == pytest.approx(0.2, rel=0.2)
+    assert assessment.recovered_actions(np.ones(20 * 60, dtype=bool))[1].mean() > 0.8
+
+
+def test_a_trace_of_noise_is_taken_for_none() -> None:
+    clean = pushes(20, seed=0, gentle=0.5)
+    assessment = assess(noisy(clean, 0.01, assess(clean, CART).step_scale, np.random.default_rng(0)), CART)
+    assert assessment.noise == pytest.approx(0.01, rel=0.2)
+    assert assessment.tracked.noise == 0
+
+
+def velocities(*along_x: float) -> Demonstrations:
+    seen = np.zeros((len(along_x), 4))
+    seen[:, 2] = along_x
+    return Demonstrations(seen, [len(along_x) - 1])
+
+
+def test_a_state_is_carried_along_within_its_demonstration() -> None:
+    given = join([velocities(0.0, 0.5, 0.5, 0.0), velocities(0.5, 0.38, 0.5, 0.0)])
+    assert steps_since_restorable(given, Clipped()).tolist() == [0, 1, 2, -1, 0, 1]
+    assert steps_since_restorable(given, Clipped(), margin=np.full(4, 0.05)).tolist() == [0, 1, 2, -1, -1, -1]
+    assert steps_since_restorable(given, CART).tolist() == [0] * 6
+
+
+@dataclass(frozen=True)
+class Recording(Clipped):
+    """Remembers what it was restored from."""
+
+    seen: list[Array] = field(default_factory=list)
+
+    def restore(self, observations: Array, like: Array | None = None) -> Array:
+        self.seen.append(observations)
+        return super().restore(observations, like)
+
+
+def test_actions_are_not_recovered_from_velocities_that_noise_may_have_unclipped() -> None:
+    robot, clean = Recording(), pushes(40, seed=0, gentle=0.6)
+    scale = assess(clean, robot).step_scale
+    assessment = assess(noisy(clean, 0.2, scale, np.random.default_rng(0)), robot)
+    assert assessment.noise == pytest.approx(0.2, rel=0.3)
+    robot.seen.clear()
+    assessment.recovered_actions(np.ones(40 * 60, dtype=bool))
+    fastest = np.abs(np.concatenate(robot.seen)[:, 2]).max()
+    assert 0.3 < fastest + 3 * assessment.noise * scale[2] < 0.4
 
 
 def test_another_inverse_dynamics_shares_all_but_itself() -> None:

@@ -205,6 +205,17 @@ def test_with_noise_medians_over_windows_are_compared() -> None:
     assert [each.tolist() for each in own_statistics(replace(tracked, noise=0.0))] == [own, own]
 
 
+def test_the_median_of_two_is_the_lower_one() -> None:
+    shown = windows([4.0, 1.0, 9.0, 3.0, 2.0, 7.0, 5.0, np.inf], [0, 0, 0, 1, 1, 2, 3, 3])
+    assert median_by_demonstration(shown.distances, shown).tolist() == [4.0, 2.0, 7.0, 5.0]
+
+
+def test_with_noise_single_windows_that_chaos_carries_off_do_not_count() -> None:
+    own = of_own([0.9, 1.0, 1.1] * 40, noise=0.5, groups=3)
+    shown = windows([1.0, 1e3, 0.9, 1e3, 1e3, 1.0], [0, 0, 0, 1, 1, 1])
+    assert FEASIBILITY.weights_of(replace(own, shown=shown)).tolist() == [1.0, 0.0]
+
+
 def test_too_few_own_windows_for_the_rate_are_an_error() -> None:
     with pytest.raises(ImitableError, match=r"18 windows .* too few for a false reject rate of 0\.05: .*check their units.*or raise"):
         FEASIBILITY.tolerance_of(of_own([0.1] * 18))

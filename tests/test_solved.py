@@ -114,6 +114,33 @@ def test_jumps_are_searched_across() -> None:
     assert np.median(np.abs(found.actions - actions)[reached]) < 1e-4
 
 
+def test_across_jumps_the_nearest_answer_that_was_met_is_given() -> None:
+    states, wanted, _ = transitions(Bumpy(), 100, stronger=1.5)
+    found = solve(Bumpy(), states, wanted)
+    assert (found.verdict == REACHED).mean() < 0.5
+    grid = np.stack(np.meshgrid(np.linspace(-1, 1, 101), np.linspace(0, 4, 101)), axis=-1).reshape(-1, 2)
+    for row in range(len(states)):
+        reached = Bumpy().step(np.repeat(states[row : row + 1], len(grid), axis=0), grid)
+        assert found.miss[row] < np.sqrt(np.square((reached - wanted[row])[:, :4] / SCALE[:4]).sum(axis=1) / 5).min() + 0.02
+
+
+@dataclass(frozen=True)
+class Bent(Cart):
+    """Its pushes are smooth, but no straight line."""
+
+    def step(self, states: Array, actions: Array) -> Array:
+        first, second = np.clip(actions, self.action_low, self.action_high).T
+        return super().step(states, np.stack([np.sinh(2 * first) / np.sinh(2), 4 * np.sin(0.37 * second)], axis=1))
+
+
+def test_a_smooth_robot_takes_a_few_steps_more_than_one_jacobian() -> None:
+    states, wanted, actions = transitions(Bent(), 200)
+    found = solve(Bent(), states, wanted)
+    assert (found.verdict == REACHED).all()
+    assert np.median(np.abs(found.actions - actions)) < 1e-3
+    assert found.steps.mean() < 10
+
+
 def test_without_searches_left_nothing_is_called_out_of_reach() -> None:
     states, wanted, _ = transitions(Bumpy(), 100)
     found = solve(Bumpy(), states, wanted, searches=1)
@@ -183,6 +210,7 @@ def test_simulations_that_diverge_are_avoided_or_reported() -> None:
 def test_a_column_that_never_moves_counts_when_it_does_and_not_by_rounding() -> None:
     states, wanted, _ = transitions(Cart())
     assert (solve(Cart(), states, wanted.astype(np.float32).astype(np.float64), tolerance=1e-2).verdict == REACHED).all()
+    assert (solve(Cart(), states, wanted + np.array([0.0, 0.0, 0.0, 0.0, 1e-6]), tolerance=1e-2).verdict == REACHED).all()
     wanted[:, 4] += 0.5
     assert (solve(Cart(), states, wanted).verdict == OUT_OF_REACH).all()
 

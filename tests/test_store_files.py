@@ -105,6 +105,19 @@ def test_a_file_is_never_seen_half_written(tmp_path: Path, monkeypatch: pytest.M
     assert (path.read_bytes(), synced) == (b"a new one", [9]), "what is renamed must be on the disk before"
 
 
+def test_a_new_name_is_on_the_disk_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, synced, sync = tmp_path / "file", [], os.fsync
+
+    def look(descriptor: int) -> None:
+        if os.path.samestat(os.fstat(descriptor), tmp_path.stat()):
+            synced.append(path.read_bytes())
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", look)
+    write_atomically(path, b"whole")
+    assert synced == [b"whole"], "the folder waits for the disk after the file has its name"
+
+
 def test_files_written_together_appear_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names, replace = [], Path.replace
     monkeypatch.setattr(Path, "replace", lambda self, target: (names.append(target.name), replace(self, target)))

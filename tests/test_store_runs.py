@@ -332,6 +332,41 @@ def test_the_snapshot_stays_until_the_result_is_written(interrupted: RunFolder, 
     interrupted.verify()
 
 
+def cut_after(patch: pytest.MonkeyPatch, renamed: int) -> None:
+    """Interrupt when so many files have got their names."""
+    done, replace = [], Path.replace
+
+    def rename(self: Path, target: Path) -> Path:
+        if len(done) == renamed:
+            raise KeyboardInterrupt
+        done.append(target)
+        return replace(self, target)
+
+    patch.setattr(Path, "replace", rename)
+
+
+@pytest.mark.parametrize("renamed", [0, 1, 2])
+def test_a_checkpoint_that_is_cut_short_is_made_again(interrupted: RunFolder, monkeypatch: pytest.MonkeyPatch, renamed: int) -> None:
+    with monkeypatch.context() as patch:
+        cut_after(patch, renamed)
+        with pytest.raises(KeyboardInterrupt):
+            interrupted.add(measurement(20))
+    assert interrupted.snapshot() == {"done": np.array(10)}, "it goes on from the checkpoint before"
+    interrupted.add(measurement(20))
+    assert [point["steps"] for point in interrupted.curve()] == [10, 20]
+    assert interrupted.snapshot() == {"done": np.array(20)}
+
+
+@pytest.mark.parametrize("renamed", [0, 1])
+def test_no_run_is_finished_without_its_manifest(interrupted: RunFolder, monkeypatch: pytest.MonkeyPatch, renamed: int) -> None:
+    with monkeypatch.context() as patch:
+        cut_after(patch, renamed)
+        with pytest.raises(KeyboardInterrupt):
+            interrupted.finish(result())
+    assert not interrupted.finished
+    assert interrupted.snapshot() == {"done": np.array(10)}
+
+
 def test_a_snapshot_that_outlived_its_run_goes(finished: RunFolder) -> None:
     before = contents(finished)
     (finished.path / "snapshot.npz").write_bytes(b"of old")

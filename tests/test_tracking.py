@@ -1,6 +1,6 @@
 """Following windows: who is followed, the noise of data, hidden state, and quantiles with a promise."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 import turntable
-from cart import CART, STRONG, Cart, Edge, both, pushes
+from cart import CART, STRONG, Cart, Clipped, Edge, both, pushes
 from imitable.arrays import Array, Booleans
 from imitable.assessment import Assessment, Exploration, assess
 from imitable.demonstrations import Demonstrations, join
-from imitable.inverse_dynamics import Solved, step_scale
-from imitable.noise import noisy
+from imitable.inverse_dynamics import InverseResult, Solved, step_scale
+from imitable.noise import noise_margin, noisy, restorable_rows
 from imitable.paper import driving
 from imitable.paper.run import collected
 from imitable.paper.tasks import find_task
@@ -21,6 +21,7 @@ from imitable.rollouts import Episodes
 from imitable.simulators import Simulator
 from imitable.tracking import (
     GROUPS,
+    LENGTHS,
     NOISY_WINDOWS_PER_DEMO,
     OWN_WINDOWS,
     WINDOWS_PER_DEMO,
@@ -43,9 +44,25 @@ SCALE = step_scale(OWN)
 INVERSE = Solved().coarse(0.0).fit(OWN, CART, rng=np.random.default_rng(0))
 
 
-def tracked(given: Demonstrations, *, noise: float = 0.0, seed: int = 0, **more: Any) -> Tracked:
-    inverse = Solved().coarse(noise).restored(INVERSE.arrays(), CART)
-    return track(given, CART, inverse, OWN, scale=SCALE, noise=noise, rng=np.random.default_rng(seed), **more)
+def tracked(given: Demonstrations, *, noise: float = 0.0, seed: int = 0, robot: Simulator = CART, **more: Any) -> Tracked:
+    inverse = more.pop("inverse_dynamics", Solved().coarse(noise).restored(INVERSE.arrays(), CART))
+    return track(given, robot, inverse, OWN, scale=SCALE, noise=noise, rng=np.random.default_rng(seed), **more)
+
+
+@dataclass(frozen=True)
+class Limited:
+    """The cart's inverse, but it knows nothing of states beyond some distance, and each answer takes so many steps."""
+
+    sight: float = np.inf
+    steps: int = 1
+
+    def __call__(self, states: Array, next_observations: Array, *, guess: Array | None = None) -> InverseResult:
+        found = INVERSE(states, next_observations, guess=guess)
+        seen = (np.abs(states) < self.sight).all(axis=1, keepdims=True)
+        return replace(found, actions=np.where(seen, found.actions, 0.0), steps=np.full(len(states), self.steps))
+
+    def arrays(self) -> dict[str, Array]:
+        return INVERSE.arrays()
 
 
 def same(one: Windows, other: Windows) -> bool:
@@ -159,6 +176,26 @@ def test_noisy_windows_of_own_and_shown_are_alike_and_another_bodys_are_not(leve
     own = np.bincount(found.own_windows.demo, found.own_windows.distances) / np.bincount(found.own_windows.demo)
     assert np.median(mean[:30]) == pytest.approx(np.median(own), rel=0.15)
     assert mean[30:].min() > own.max()
+    assert found.own_windows.distances[:OWN_WINDOWS].min() > 0.3 * level, "those of random actions are as noisy"
+
+
+def test_noisy_windows_begin_where_noise_hides_no_clipped_velocity() -> None:
+    level, robot = 1.0, Clipped()
+    given = noisy(pushes(30, seed=0, gentle=0.5), level, SCALE, np.random.default_rng(0))
+    found = tracked(given, noise=level, robot=robot)
+    known = restorable_rows(given, robot, margin=noise_margin(level, SCALE))
+    assert known.mean() < restorable_rows(given, robot).mean() - 0.05
+    possible = np.array([known[first : first + 61 - found.length].any() for first in given.starts])
+    assert possible.mean() > 0.8
+    judged = possible[found.shown.demo]
+    assert known[given.starts[found.shown.demo] + found.shown.start][judged].all()
+
+
+def test_a_window_is_as_long_as_the_robot_follows_its_own_and_as_the_budget_allows() -> None:
+    given = pushes(10, seed=0)
+    for limited, length in ((Limited(), LENGTHS[-1]), (Limited(steps=1000), LENGTHS[0]), (Limited(sight=0.0), LENGTHS[0])):
+        assert tracked(given, inverse_dynamics=limited).length == length
+    assert tracked(pushes(10, seed=0, steps=7)).length == 5, "and no longer than a demonstration"
 
 
 def test_the_same_generator_tracks_the_same_windows_and_another_does_not() -> None:
@@ -245,7 +282,8 @@ def test_a_few_demonstrations_in_other_units_do_not_widen_the_tolerance_for_the_
     clean = both(own=20, other=10)
     wild = pushes(5, seed=9)
     scaled = Demonstrations(np.rad2deg(wild.observations), wild.lengths, wild.returns)
-    found = tracked(join([clean, scaled]))
+    assert np.abs(clean.observations).max() < 13 < np.median(np.abs(scaled.observations).max(axis=1))
+    found = tracked(join([clean, scaled]), inverse_dynamics=Limited(sight=13.0))  # so far away nothing is followed, not even its own
     near = max(conformal_quantile(each.distances, 0.05) for each in (found.own_windows, found.retraced))
     assert near < FOLLOWED
     assert (found.shown.distances[found.shown.demo < 20] < FOLLOWED).all()

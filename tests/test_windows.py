@@ -1,6 +1,6 @@
 """Following windows: who is followed, what limits them, where they begin, and what is tried again."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ import pytest
 from cart import CART, Clipped, Edge, both, pushes
 from imitable.arrays import Array
 from imitable.demonstrations import Demonstrations, join
-from imitable.inverse_dynamics import OUT_OF_REACH, InverseResult, Solved, step_scale
+from imitable.inverse_dynamics import NOT_SETTLED, OUT_OF_REACH, InverseResult, Solved, step_scale
 from imitable.noise import restorable_rows
 from imitable.simulators import Simulator
 from imitable.tracking import rollout_from
@@ -57,6 +57,18 @@ def test_a_window_says_what_limits_it() -> None:
     free, _ = follow(pushes(20, seed=0, gentle=0.5))
     assert (free.growth == 1).all()
     assert (free.limiting_actuator == -1).all()
+
+
+def test_what_limits_a_window_is_what_lost_it_not_what_keeps_it_from_getting_back() -> None:
+    pushed = np.zeros((8, 2))
+    pushed[0, 1], pushed[2:, 0] = 3.0, 9.0  # beyond the strength along y at first, far beyond it along x after that
+    states = [np.zeros((1, 4))]
+    for push in pushed:
+        velocities = 0.97 * states[-1][:, 2:] + 0.1 * push
+        states.append(np.concatenate([states[-1][:, :2] + 0.1 * velocities, velocities], axis=1))
+    windows, _ = follow(Demonstrations(np.concatenate(states), [8]), length=8, give_up_distance=np.inf)
+    assert windows.limiting_actuator.tolist() == [1]
+    assert windows.growth == pytest.approx([3.0], rel=1e-3)
 
 
 def test_distances_are_the_mean_of_what_is_left_in_units_of_own_steps() -> None:
@@ -171,6 +183,59 @@ def test_a_worse_second_answer_is_not_taken() -> None:
     windows, _ = follow(given, length=1, confirm=(Blind([]),))
     assert windows.distances == pytest.approx(plain.distances)
     assert np.array_equal(windows.limiting_actuator, plain.limiting_actuator)
+
+
+@dataclass(frozen=True)
+class Weary:
+    """Its answers are right at first, and after that a share of the right ones that it is not sure of."""
+
+    share: float
+    first: int = 0
+    asked: list[int] = field(default_factory=list)
+
+    def __call__(self, states: Array, next_observations: Array, *, guess: Array | None = None) -> InverseResult:
+        self.asked.append(len(states))
+        found = INVERSE(states, next_observations, guess=guess)
+        if len(self.asked) <= self.first:
+            return found
+        actions = self.share * found.actions
+        miss = np.sqrt(np.square((CART.step(states, actions) - next_observations) / SCALE).mean(axis=1))
+        return replace(found, actions=actions, miss=miss, verdict=np.full(len(states), NOT_SETTLED))
+
+    def arrays(self) -> dict[str, Array]:
+        return {}
+
+
+def test_a_small_miss_that_nobody_is_sure_of_is_not_judged() -> None:
+    given = pushes(8, seed=1, steps=10)
+    windows, _ = follow(given, length=10, inverse_dynamics=Weary(0.8), confirm=(Weary(0.8),))
+    assert not windows.settled.any()
+    assert np.isnan(windows.step_distances).all()
+    far, _ = follow(given, length=10, inverse_dynamics=Weary(-1.0), confirm=(Weary(-1.0),))
+    assert far.settled.all(), "but a large one is"
+
+
+def test_the_second_answer_says_whether_a_step_is_settled() -> None:
+    given = pushes(8, seed=1, steps=10, strengths=1.2)
+    windows, _ = follow(given, length=10, inverse_dynamics=Weary(0.8), confirm=(INVERSE,))
+    assert windows.settled.all()
+    assert (windows.distances > FOLLOWED).all()
+    doubted, _ = follow(given, length=10, inverse_dynamics=INVERSE, confirm=(Weary(0.8),))
+    assert not doubted.settled.any()
+
+
+def test_a_few_clear_steps_do_not_settle_a_window() -> None:
+    states = [np.array([[0.0, 0.0, 0.35, 0.0]])]
+    for _ in range(10):
+        states.append(CART.step(states[-1], np.array([[1.0, 0.0]])))
+    given = Demonstrations(np.concatenate(states), [10])
+    assert Clipped().restorable(given.observations).tolist() == [True] + [False] * 10, (
+        "after that it is carried along, while it is on track"
+    )
+    for first, settled in ((3, False), (10, True)):
+        windows, _ = follow(given, length=10, robot=Clipped(), inverse_dynamics=Weary(0.7, first=first), confirm=(Weary(0.7),))
+        assert np.isfinite(windows.step_distances).sum() == first
+        assert windows.settled.tolist() == [settled]
 
 
 def test_where_an_observation_does_not_determine_the_state_the_last_one_is_carried_along() -> None:
