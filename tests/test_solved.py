@@ -262,3 +262,24 @@ def test_box_step_is_optimal_in_the_box() -> None:
     left = residual + np.einsum("nij,nj->ni", jacobian, after - here)
     descent = np.clip(after - 1e-3 * np.einsum("nij,ni->nj", jacobian, left), -1, 1)
     np.testing.assert_allclose(descent, after, atol=1e-9)  # a projected gradient step leads nowhere
+
+
+def test_searches_move_few_and_many_actuators_in_turn() -> None:
+    solver = Solved(search_moves=((0.0, 0.5), (1.0, 0.5)), widest=0.5)
+    moves = solver._draws(6, np.random.default_rng(0))
+    assert (np.count_nonzero(moves[::2], axis=2) == 1).all()
+    assert (np.count_nonzero(moves[1::2], axis=2) == 6).all()
+    assert moves[moves != 0].std() == pytest.approx(0.5, rel=0.05)
+
+
+def test_more_patient_searches_make_other_moves_of_more_actuators() -> None:
+    first, second = Solved().patient()
+    assert len({each.seed for each in (Solved(), first, second)}) == 3
+    assert max(share for share, _ in second.search_moves) == 1.0
+    assert second.patience > first.patience == Solved().patience
+
+
+@pytest.mark.parametrize("moves", [(), ((1.1, 0.1),), ((0.1, 0.0),), ((0.1, 3.0),)])
+def test_search_moves_that_make_no_sense_are_refused(moves: tuple[tuple[float, float], ...]) -> None:
+    with pytest.raises(ImitableError, match=r"Solved\.search_moves is .*; it must be one or more pairs"):
+        Solved(search_moves=moves)

@@ -288,3 +288,23 @@ def test_a_few_demonstrations_in_other_units_do_not_widen_the_tolerance_for_the_
     assert near < FOLLOWED
     assert (found.shown.distances[found.shown.demo < 20] < FOLLOWED).all()
     assert np.median(found.shown.distances[found.shown.demo >= 20]) > 5 * FOLLOWED
+
+
+@dataclass(frozen=True)
+class Failing:
+    """An inverse whose search always ends in a local minimum far off."""
+
+    def __call__(self, states: Array, next_observations: Array, *, guess: Array | None = None) -> InverseResult:
+        found = INVERSE(states, next_observations, guess=guess)
+        return replace(found, actions=-np.sign(found.actions), miss=np.full(len(states), 5.0))
+
+    def arrays(self) -> dict[str, Array]:
+        return INVERSE.arrays()
+
+
+def test_a_demonstration_that_the_first_search_loses_everywhere_is_asked_about_again() -> None:
+    given = both(own=4, other=4)
+    shown = tracked(given, inverse_dynamics=Failing(), confirm=(INVERSE,)).shown
+    farthest = np.array([shown.distances[shown.demo == demo].max() for demo in range(8)])
+    assert (farthest[:4] <= FOLLOWED).all()
+    assert (farthest[4:] > FOLLOWED).all()

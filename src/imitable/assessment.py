@@ -31,7 +31,7 @@ from imitable.simulators import Simulator
 from imitable.tracking import Tracked, hides_state, replay_windows, rollout_from, track
 from imitable.windows import Windows
 
-ASSESS_VERSION = 9
+ASSESS_VERSION = 10
 """Raised when the numbers of exploration, inverse dynamics or replay change: what was cached before then no longer counts."""
 
 CacheLookup = Callable[[str, Mapping[str, object], Callable[[], Arrays]], Arrays]

@@ -17,7 +17,17 @@ from imitable.noise import noise_margin, noisy, restorable_rows
 from imitable.replay import replay
 from imitable.rollouts import Episodes, random_actions
 from imitable.simulators import Simulator, advance
-from imitable.windows import FOLLOWED, GIVE_UP_DISTANCE, Windows, disagreeing, draw_windows, follow_windows, join_windows, select_windows
+from imitable.windows import (
+    FOLLOWED,
+    GIVE_UP_DISTANCE,
+    Windows,
+    disagreeing,
+    draw_windows,
+    follow_windows,
+    join_windows,
+    nearest_window,
+    replace_windows,
+)
 
 LENGTHS = (1, 2, 5, 10, 20)
 """Steps of a window, the longest that is possible being chosen."""
@@ -175,10 +185,12 @@ def track(
 
     if not noise:
         near = max(FOLLOWED, *(conformal_quantile(each.distances[each.settled], 0.05) for each in (ours, retraced)))
+        # Of a demonstration that is far off everywhere, the nearest window is doubted as well: the search may have failed in all of them.
+        nearest = nearest_window(shown)
+        lost = nearest[shown.distances[nearest] >= GIVE_UP_DISTANCE]
+        shown = replace_windows(shown, lost, follow(demonstrations, shown.demo[lost], length, restorable, starts=shown.start[lost])[0])
         lost = np.flatnonzero((shown.distances > near) & disagreeing(shown, near)[shown.demo])
-        again, _ = follow(demonstrations, shown.demo[lost], length, restorable, starts=shown.start[lost])
-        kept = np.setdiff1d(np.arange(len(shown)), lost)
-        shown = join_windows([select_windows(shown, kept), again])
+        shown = replace_windows(shown, lost, follow(demonstrations, shown.demo[lost], length, restorable, starts=shown.start[lost])[0])
         unclear = np.flatnonzero(disagreeing(shown, near) & (demonstrations.lengths > length))
         more, _ = follow(demonstrations, np.tile(unclear, per_demo), length, restorable)
         shown = join_windows([shown, more])

@@ -54,6 +54,17 @@ def select_windows(windows: Windows, chosen: Integers) -> Windows:
     return Windows(*(getattr(windows, each.name)[chosen] for each in fields(Windows)))
 
 
+def replace_windows(windows: Windows, rows: Integers, again: Windows) -> Windows:
+    """With other ones in place of these rows."""
+    return join_windows([select_windows(windows, np.setdiff1d(np.arange(len(windows)), rows)), again])
+
+
+def nearest_window(windows: Windows) -> Integers:
+    """(demo,) the number of each demonstration's nearest window."""
+    order = np.lexsort((windows.distances, windows.demo))
+    return np.asarray(order[np.unique(windows.demo[order], return_index=True)[1]])
+
+
 def disagreeing(windows: Windows, near: float) -> Booleans:
     """(demo,) whether some windows of a demonstration are followed within this distance, and some are not."""
     followed = np.bincount(windows.demo, windows.distances <= near)

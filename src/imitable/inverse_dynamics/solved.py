@@ -34,15 +34,17 @@ class Solved:
     candidates: int = 48  # actions tried meanwhile, at least: with few actuators a search tries few
     widths: tuple[float, ...] = (0.2, 0.02)  # of the first differences, one actuator at a time
     fine_widths: tuple[float, ...] = (1e-2, 1e-3, 1e-4)  # of the first ones that refine
-    search_widths: tuple[float, float] = (0.1, 2.0)  # of all later ones: standard deviations, log-uniform between these
-    joint_move_probability: float = 0.1  # share of the other actuators that move along in these
+    search_moves: tuple[tuple[float, float], ...] = ((0.1, 0.1), (0.5, 0.3))
+    """Of all later ones, in turn: the share of the other actuators that move along, and the least standard deviation. Contacts depend on
+    few actuators; the local minima of a gait that is mostly at its limits are left by many at once."""
+    widest: float = 2.0  # standard deviation of these; they are log-uniform
     slow: float = 0.7  # a step that leaves more than this share of the miss is slow
     slow_steps: int = 1  # so many in a row are put up with
     seed: int = 0  # of the moves drawn, if no generator is given; another one gives a second opinion
     batch: int = 2048  # transitions under way at once, and simulations in one call
 
     def __post_init__(self) -> None:
-        widths, fine, (narrow, wide) = self.widths, self.fine_widths, self.search_widths
+        widths, fine = self.widths, self.fine_widths
         check_fields(
             self,
             *((name, getattr(self, name) > 0, "above 0") for name in ("tolerance", "precision", "exact", "patience")),
@@ -50,8 +52,11 @@ class Solved:
             *((name, getattr(self, name) >= 1, "at least 1") for name in ("searches", "batch")),
             ("widths", min(widths, default=0.0) > 0, "one or more widths above 0"),
             ("fine_widths", min(fine, default=0.0) > 0, "one or more widths above 0"),
-            ("search_widths", 0 < narrow <= wide, "two widths above 0, the narrower one first"),
-            ("joint_move_probability", 0 <= self.joint_move_probability <= 1, "from 0 to 1"),
+            (
+                "search_moves",
+                len(self.search_moves) > 0 and all(0 <= share <= 1 and 0 < narrow <= self.widest for share, narrow in self.search_moves),
+                "one or more pairs of a share from 0 to 1 and a width above 0, up to widest",
+            ),
             ("slow", 0 < self.slow < 1, "between 0 and 1"),
         )
 
@@ -71,8 +76,10 @@ class Solved:
         return replace(self, tolerance=0.02, refinements=0, searches=24, patience=2.0, candidates=24)
 
     def patient(self) -> tuple["Solved", ...]:
-        """As precise as `coarse` for a clean window, as patient as for an action to clone, and each with other moves."""
-        return tuple(replace(self, tolerance=0.02, refinements=0, seed=self.seed + each) for each in (1, 2))
+        """As precise as `coarse` for a clean window, as patient as for an action to clone or more, and each with other moves."""
+        first = replace(self, tolerance=0.02, refinements=0, seed=self.seed + 1)
+        more = (*self.search_moves, (1.0, self.search_moves[-1][1]))[1:]
+        return first, replace(first, seed=self.seed + 2, search_moves=more, patience=2 * self.patience)
 
     def tolerating(self, noise: float) -> "Solved":
         """With noise, which nothing gets below, taken for reached."""
@@ -110,11 +117,11 @@ class Solved:
         return InverseResult(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(InverseResult)))
 
     def _draws(self, actuators: int, rng: Generator) -> Array:
-        """(search, difference, action) moves of which each has an actuator of its own, and some joint_move_probability."""
+        """(search, difference, action) moves of which each has an actuator of its own, and some of the others."""
         shape = (self.searches, actuators, actuators)
-        moving = (rng.random(shape) < self.joint_move_probability) | np.eye(actuators, dtype=bool)
-        narrow, wide = np.log(self.search_widths)
-        widths = np.exp(rng.uniform(narrow, wide, (self.searches, actuators, 1)))
+        shares, narrow = np.resize(self.search_moves, (self.searches, 2)).T[:, :, None, None]
+        moving = (rng.random(shape) < shares) | np.eye(actuators, dtype=bool)
+        widths = np.exp(rng.uniform(np.log(narrow), np.log(self.widest), (self.searches, actuators, 1)))
         return np.asarray(widths * rng.standard_normal(shape) * moving)
 
 
