@@ -326,3 +326,11 @@ def test_transitions_are_feasible_where_the_robot_reaches_them() -> None:
     possible = np.tile((np.arange(150) < 60) | (np.arange(150) >= 90), 4)
     assert np.array_equal(weights, possible)
     assert TransitionFeasibility().table(assessment)["reached share"] == pytest.approx(np.full(4, 0.8))
+
+
+def test_what_jumps_about_is_infeasible_rather_than_noisy() -> None:
+    spread = pushes(5, seed=0).observations.std(axis=0)
+    jumping = np.random.default_rng(0).normal(size=(10 * 31, len(spread))) * 10 * spread
+    assessment = assessed(Demonstrations(jumping, [30] * 10))
+    assert assessment.noise == 0
+    assert not assessment.scored(FEASIBILITY).any()

@@ -31,7 +31,7 @@ from imitable.simulators import Simulator
 from imitable.tracking import Tracked, hides_state, replay_windows, rollout_from, track
 from imitable.windows import Windows
 
-ASSESS_VERSION = 10
+ASSESS_VERSION = 11
 """Raised when the numbers of exploration, inverse dynamics or replay change: what was cached before then no longer counts."""
 
 CacheLookup = Callable[[str, Mapping[str, object], Callable[[], Arrays]], Arrays]
@@ -250,9 +250,9 @@ class Assessment:
         learned = {f"model {name}": array for name, array in fitted.arrays().items()}
         scale = floored_scale(self.step_scale)
         noise, hidden = noise_level(training, self.demonstrations, scale, self.robot), hides_state(training, self.robot, scale)
+        noise *= noise < MAX_NOISE
         if noise > NEGLIGIBLE_NOISE and not hidden:
-            inverse = coarse_model(self.model, 0.0).restored(fitted.arrays(), self.robot)
-            noise *= is_noise(noise, self.demonstrations, self.robot, inverse, scale=scale, rng=deepcopy(self.streams[2]))
+            noise *= is_noise(noise, self.demonstrations, self.robot, fitted, scale=scale, rng=deepcopy(self.streams[2]))
         facts = {
             "noise": np.array(noise),
             "hides state": np.array(hidden),
@@ -308,6 +308,10 @@ CARRIED = 50
 """Steps for which a state is carried along where observations do not determine it."""
 NEGLIGIBLE_NOISE = 0.02
 """Estimated noise below this is taken for none: contacts make the estimate a little too large."""
+
+
+MAX_NOISE = 3.0
+"""Estimated noise from here on is none: whoever records it sees nothing of a step, so it is more likely data that do not fit the robot."""
 
 
 def steps_since_restorable(demonstrations: Demonstrations, robot: Simulator, *, margin: Array | float = 0.0) -> Integers:

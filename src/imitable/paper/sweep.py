@@ -27,7 +27,7 @@ from imitable.store.locks import holder_of, is_locked
 from imitable.store.runs import CURVE, POLICY, SCORES, RunFolder
 
 LOG = "log.txt"
-PATIENCE = 10.0  # s
+PATIENCE, LOCK_PATIENCE = 10.0, 3.0  # s, for runs that were told to stop, and for the lock of one that was killed
 
 
 @dataclass(frozen=True)
@@ -186,6 +186,9 @@ def _start(cell: Cell, launch: Launch = launch_process) -> Job:
     check_writable(cell.folder / LOG)
     cell.folder.mkdir(parents=True, exist_ok=True)
     resuming = ["--resume"] if RunFolder(cell.folder).config() is not None else []
+    patience = time.monotonic() + LOCK_PATIENCE
+    while is_locked(cell.folder) and time.monotonic() < patience:  # a run that was killed with its sweep may still be ending
+        time.sleep(0.1)
     if is_locked(cell.folder):
         raise ImitableError(f"{cell.folder} is in use by {holder_of(cell.folder)}; wait for it, or stop it")
     return launch([sys.executable, "-m", *cell.command(), *resuming], cell.folder / LOG)
