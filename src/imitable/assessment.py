@@ -32,7 +32,7 @@ from imitable.tracking import Tracked, hides_state, replay_windows, rollout_from
 from imitable.windows import Windows
 
 ASSESS_VERSION = 11
-"""Raised when the numbers of exploration, inverse dynamics or replay change: what was cached before then no longer counts."""
+"""Raised when the numbers of exploration, inverse dynamics, noise, windows or replay change: what was cached before no longer counts."""
 
 CacheLookup = Callable[[str, Mapping[str, object], Callable[[], Arrays]], Arrays]
 """A part's name, all that decides it, and a function that makes it, to the part: made, or found in a cache."""
@@ -150,7 +150,8 @@ class Assessment:
 
     @property
     def noise(self) -> float:
-        """Estimated standard deviation of noise on the demonstrations' observations, in units of the robot's own one-step changes."""
+        """Estimated standard deviation of noise on the demonstrations' observations, in units of the robot's own one-step changes; 0 where
+        the estimate cannot be noise."""
         return float(self._fitted["noise"])
 
     @property
@@ -307,11 +308,9 @@ CHUNK = 20_000
 CARRIED = 50
 """Steps for which a state is carried along where observations do not determine it."""
 NEGLIGIBLE_NOISE = 0.02
-"""Estimated noise below this is taken for none: contacts make the estimate a little too large."""
-
-
+"""Estimated noise up to this is taken for none: contacts make the estimate a little too large."""
 MAX_NOISE = 3.0
-"""Estimated noise from here on is none: whoever records it sees nothing of a step, so it is more likely data that do not fit the robot."""
+"""Estimated noise from here on is taken for none: it would hide every step, so the data more likely do not fit the robot."""
 
 
 def steps_since_restorable(demonstrations: Demonstrations, robot: Simulator, *, margin: Array | float = 0.0) -> Integers:

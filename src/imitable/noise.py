@@ -13,12 +13,12 @@ MOVING = 0.1
 EXPLAINED = 0.1
 """Of a step: a column that the regression misses by more in the robot's own clean trajectories says nothing about noise."""
 SOLVED_TRANSITIONS, EXACT_SHARE = 256, 0.05
-"""Transitions solved for to see whether an estimated level of noise is noise, and the share that is then reached by chance."""
+"""Transitions solved for to see whether an estimated level is noise, and the share of exactly reached ones from which on it is not."""
 
 
 def restorable_rows(trajectories: Demonstrations, robot: Simulator, *, margin: Array | float = 0.0) -> Booleans:
-    """(row,) which observations determine the robot's state, which one with a clipped velocity does not; with a margin (observation,) also
-    those that are as near to such a one, since noise moves what is clipped off its limit."""
+    """(row,) which observations determine the robot's state: one with a clipped velocity does not. With a margin (observation,) neither
+    does one that is as near to its limit, since noise moves what was clipped."""
     observations = trajectories.observations
     return np.asarray(restorable(robot, observations + margin) & restorable(robot, observations - margin))
 

@@ -23,7 +23,7 @@ class Replay:
     actions: Array
     """(transition, action) that it took."""
     verdicts: Integers
-    """(transition,) of the inverse dynamics: NOT_SETTLED, REACHED or OUT_OF_REACH."""
+    """(transition,) of the inverse dynamics: NOT_SETTLED, REACHED, OUT_OF_REACH or UNTRIED."""
 
     def step_distances(self, columns: Sequence[int] | None = None) -> Array:
         """(transition,) l2 distance after each step, on these columns or on all."""

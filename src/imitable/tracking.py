@@ -34,7 +34,7 @@ LENGTHS = (1, 2, 5, 10, 20)
 FOLLOWABLE = 0.9
 """Share of the robot's own windows that it must follow for a length to be possible."""
 WINDOWS_PER_DEMO, NOISY_WINDOWS_PER_DEMO = 3, 8
-"""Windows of each demonstration at first; twice as many where they disagree. More with noise, which their mean evens out."""
+"""Windows of each demonstration at first; twice as many where they disagree. More with noise, which their median evens out."""
 OWN_WINDOWS = 64
 GROUPS, NOISY_GROUPS = 32, 64
 """Demonstrations whose windows the robot retraces, for the tolerance."""

@@ -14,7 +14,8 @@ from imitable.simulators import Simulator, advance
 FOLLOWED = 0.05
 """A mean distance up to which a window counts as followed, in units of the robot's own one-step changes."""
 GIVE_UP_DISTANCE = 1.0
-"""A distance, beyond the noise, after which following a window is given up: it is far from any that counts as followed."""
+"""A distance, beyond the noise, after which following a window is given up, half of it where the robot is put back at every step: it is
+far from any that counts as followed."""
 MAX_LOST_STEPS = 3
 """Steps out of reach after which a window is given up, each being tried several times."""
 

@@ -2,8 +2,9 @@
 
 Damped Gauss-Newton steps in the box of admissible actions, with a Jacobian by differences of the batched `step` that Broyden updates
 keep current, so that a smooth transition costs a few steps more than one Jacobian. Contacts and joint limits make the map from action
-to next observation jump. A descent that stalls therefore takes its differences anew, over other widths and of few actuators at a time:
-whether a foot touches depends on few of them, and moving all at once would undo what is already right.
+to next observation jump. A descent that stalls therefore takes its differences anew, by random moves of few actuators and of many in turn:
+whether a foot touches depends on few of them, and moving many would undo what is already right; the local minima of a gait that is mostly
+at its limits are left by many at once.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -35,8 +36,7 @@ class Solved:
     widths: tuple[float, ...] = (0.2, 0.02)  # of the first differences, one actuator at a time
     fine_widths: tuple[float, ...] = (1e-2, 1e-3, 1e-4)  # of the first ones that refine
     search_moves: tuple[tuple[float, float], ...] = ((0.1, 0.1), (0.5, 0.3))
-    """Of all later ones, in turn: the share of the other actuators that move along, and the least standard deviation. Contacts depend on
-    few actuators; the local minima of a gait that is mostly at its limits are left by many at once."""
+    """Of all later ones, in turn: the share of the other actuators that move along, and the least standard deviation."""
     widest: float = 2.0  # standard deviation of these; they are log-uniform
     slow: float = 0.7  # a step that leaves more than this share of the miss is slow
     slow_steps: int = 1  # so many in a row are put up with

@@ -15,7 +15,7 @@ from imitable.errors import ImitableError
 
 EngineName = Literal["processes", "ray"]
 PARENT = "IMITABLE_PARENT"
-"""Environment variable: the process that started a run, and that it ends with."""
+"""Environment variable: the id of the process that started a run; the run ends with it."""
 SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "IMITABLE_THREADS": "1"}
 
 
@@ -50,7 +50,7 @@ def launch_process(command: Sequence[str], log: Path, environment: Mapping[str, 
 
 
 def end_with_parent() -> None:
-    """In a run that a sweep started: be ended when the sweep's process ends, however it ends. Files are whole at any time."""
+    """In a run that a sweep started: be killed when the sweep's process ends, however it ends. Files are whole at any time."""
     if (parent := os.environ.pop(PARENT, None)) is None:
         return
     with suppress(OSError, AttributeError):  # only on Linux
@@ -88,7 +88,7 @@ class RayJob:
 
 
 def ray_launch(workers: int) -> Launch:
-    """Runs as tasks of one processor each, on the cluster of RAY_ADDRESS, or on this machine alone, where there is none."""
+    """Runs as tasks of one processor each, on the cluster that RAY_ADDRESS names; without it, `workers` at a time on this machine."""
     try:
         import ray
     except ModuleNotFoundError as error:
@@ -106,4 +106,5 @@ def ray_launch(workers: int) -> Launch:
 
 
 def find_launch(engine: EngineName, *, workers: int) -> Launch:
+    """By the name that `--engine` takes."""
     return launch_process if engine == "processes" else ray_launch(workers)

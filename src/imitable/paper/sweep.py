@@ -27,7 +27,7 @@ from imitable.store.locks import holder_of, is_locked
 from imitable.store.runs import CURVE, POLICY, SCORES, RunFolder
 
 LOG = "log.txt"
-PATIENCE, LOCK_PATIENCE = 10.0, 3.0  # s, for runs that were told to stop, and for the lock of one that was killed
+PATIENCE, LOCK_PATIENCE = 10.0, 3.0  # s, for runs that were terminated, and for the lock of one that was killed
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,8 @@ def sweep(
 ) -> list[Failure]:
     """Run every cell that is not finished, `workers` single-threaded ones at a time; failures do not stop the rest.
 
-    `check` may refuse a cell by an `ImitableError`, such as one made with other settings. `watch` is told again and again which run.
+    `check` may refuse a cell by an `ImitableError`, such as one made with other settings. `watch` is called several times a
+    second with the cells that are running.
     """
     if workers < 1:
         raise ImitableError(f"workers is {workers}; a sweep needs at least one")
@@ -165,7 +166,7 @@ def sweep(
 
 
 def _stop(jobs: Sequence[Job]) -> None:
-    """Tell them to stop, wait for them, and end those that do not hear."""
+    """Terminate them, wait for them, and kill those that do not end."""
     for job in jobs:
         job.terminate()
     for job in jobs:
@@ -177,7 +178,7 @@ def _stop(jobs: Sequence[Job]) -> None:
 
 
 def _next(waiting: Sequence[Cell], running: Collection[Cell]) -> int:
-    """The first cell whose demonstrations no running one is assessing, and will keep for it; if there is none, the first."""
+    """The first cell whose demonstrations no running one is assessing and about to cache; if there is none, the first."""
     assessing = {(cell.task, cell.seed) for cell in running if not (cell.folder / SCORES).exists()}
     return next((number for number, cell in enumerate(waiting) if (cell.task, cell.seed) not in assessing), 0)
 
@@ -211,7 +212,7 @@ def summarize(grid: Sequence[Cell], *, rng: Generator) -> list[Summary]:
 
 
 def verify(cell: Cell) -> str | None:
-    """Run a finished cell again, with nothing kept from before; what differs, None where nothing does."""
+    """Run a finished cell again, with an empty cache; what differs, None where nothing does."""
     with TemporaryDirectory() as scratch:
         environment = {**os.environ, **SINGLE_THREADED, "IMITABLE_CACHE": f"{scratch}/cache"}
         again = Path(scratch) / "run"

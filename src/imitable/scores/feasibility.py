@@ -60,7 +60,7 @@ class Feasibility:
     def weights_of(self, tracked: Tracked) -> Array:
         """(demo,) of the windows shown, by the tolerance of the robot's own."""
         shown, tolerance = tracked.shown, self.tolerance_of(tracked)
-        if tracked.noise:  # evened out by the median over windows, which single ones that chaos carries off do not move
+        if tracked.noise:  # evened out by the median over windows, which a few that drift far off do not move
             share = ramp_down(median_by_demonstration(shown.distances, shown), tolerance)
         else:
             share = mean_by_demonstration(ramp_down(shown.distances, tolerance), shown, unsettled=UNSETTLED)
