@@ -22,10 +22,9 @@ from imitable.scores.feasibility import (
     median_by_demonstration,
     own_statistics,
     ramp_down,
-    worst_window,
 )
 from imitable.tracking import WINDOWS_PER_DEMO, Tracked, rollout_from
-from imitable.windows import FOLLOWED, Windows
+from imitable.windows import FOLLOWED, Windows, worst_window
 
 FEASIBILITY = Feasibility()
 

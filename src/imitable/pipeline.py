@@ -15,8 +15,8 @@ from imitable.inverse_dynamics import InverseDynamicsModel
 from imitable.learners import Learner
 from imitable.sampling import demonstration_weights, effective_sample_size
 from imitable.scores import Score, score_columns, score_facts
-from imitable.scores.feasibility import worst_window
 from imitable.simulators import Simulator, action_names, joint_ranges
+from imitable.windows import worst_window
 
 Table = dict[str, np.ndarray[Any, Any]]
 """Columns by name, (demo,) each."""

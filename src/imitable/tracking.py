@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from imitable.arrays import Array, Booleans, Generator, Integers, Progress, no_progress
+from imitable.arrays import Array, Booleans, Generator, Integers, Progress, no_progress, part_of
 from imitable.demonstrations import Demonstrations
 from imitable.inverse_dynamics import InverseDynamics
 from imitable.noise import noise_margin, noisy, restorable_rows
@@ -114,10 +114,16 @@ def track(
 ) -> Tracked:
     """Follow a few windows of every demonstration, and more where they disagree, beside windows of the robot's own."""
     choosing, drawing, perturbing = rng.spawn(3)
-    give_up_distance, doubted = GIVE_UP_DISTANCE / 2 if confirm else GIVE_UP_DISTANCE + 3 * noise, np.inf
 
     def follow(
-        given: Demonstrations, demos: Integers, length: int, restorable: Booleans, *, starts: Integers | None = None, **more: Progress
+        given: Demonstrations,
+        demos: Integers,
+        length: int,
+        restorable: Booleans,
+        *,
+        starts: Integers | None = None,
+        doubted: float = np.inf,
+        progress: Progress = no_progress,
     ) -> tuple[Windows, int]:
         if starts is None:
             starts = draw_windows(given, demos, length, restorable=restorable, rng=drawing)
@@ -131,10 +137,15 @@ def track(
             scale=scale,
             confirm=confirm,
             doubted=doubted,
-            give_up_distance=give_up_distance,
+            give_up_distance=GIVE_UP_DISTANCE / 2 if confirm else GIVE_UP_DISTANCE + 3 * noise,
             lost_beyond=np.inf if noise else FOLLOWED,
-            **more,
+            progress=progress,
         )
+
+    def follow_again(windows: Windows, rows: Integers) -> Windows:
+        """With these rows followed once more."""
+        again, _ = follow(demonstrations, windows.demo[rows], length, restorable, starts=windows.start[rows])
+        return replace_windows(windows, rows, again)
 
     observed = noisy(own.trajectories, noise, scale, perturbing)
     margin = noise_margin(noise, scale)
@@ -153,16 +164,14 @@ def track(
     assert ours is not None
     progress(0.1)
 
-    # At first a step that is far off is not doubted.
-    doubted = GIVE_UP_DISTANCE
     shown, _ = follow(
         demonstrations,
         np.tile(np.arange(len(demonstrations)), per_demo),
         length,
         restorable,
-        progress=lambda fraction: progress(0.1 + 0.5 * fraction),
+        doubted=GIVE_UP_DISTANCE,  # at first, steps that are far off are not tried again
+        progress=part_of(progress, 0.1, 0.6),
     )
-    doubted = np.inf
 
     groups = NOISY_GROUPS if noise else GROUPS
     # States far from all that the robot follows, such as joints in degrees, do not show what is usual for it.
@@ -185,12 +194,10 @@ def track(
 
     if not noise:
         near = max(FOLLOWED, *(conformal_quantile(each.distances[each.settled], 0.05) for each in (ours, retraced)))
-        # Of a demonstration that is far off everywhere, the nearest window is doubted as well: the search may have failed in all of them.
+        # Of a demonstration that is far off everywhere, the nearest window is tried again: the search may have failed in all of them.
         nearest = nearest_window(shown)
-        lost = nearest[shown.distances[nearest] >= GIVE_UP_DISTANCE]
-        shown = replace_windows(shown, lost, follow(demonstrations, shown.demo[lost], length, restorable, starts=shown.start[lost])[0])
-        lost = np.flatnonzero((shown.distances > near) & disagreeing(shown, near)[shown.demo])
-        shown = replace_windows(shown, lost, follow(demonstrations, shown.demo[lost], length, restorable, starts=shown.start[lost])[0])
+        shown = follow_again(shown, nearest[shown.distances[nearest] >= GIVE_UP_DISTANCE])
+        shown = follow_again(shown, np.flatnonzero((shown.distances > near) & disagreeing(shown, near)[shown.demo]))
         unclear = np.flatnonzero(disagreeing(shown, near) & (demonstrations.lengths > length))
         more, _ = follow(demonstrations, np.tile(unclear, per_demo), length, restorable)
         shown = join_windows([shown, more])
@@ -212,8 +219,8 @@ def replay_windows(
     """`track` for a robot whose observations hide some of its state, which must be carried along: all windows, one after the other."""
     length = 5
 
-    def cut(given: Demonstrations, **more: Progress) -> Windows:
-        made = replay(given, robot, inverse_dynamics, window=length, **more)  # type: ignore[arg-type]
+    def cut(given: Demonstrations, *, progress: Progress = no_progress) -> Windows:
+        made = replay(given, robot, inverse_dynamics, window=length, progress=progress)
         gaps = np.abs((made.observations - given.observations) / scale)[given.transition_rows + 1]
         since_start = np.arange(len(gaps)) - np.repeat(np.cumsum(given.lengths) - given.lengths, given.lengths)
         first = np.flatnonzero(since_start % length == 0)
@@ -239,4 +246,4 @@ def replay_windows(
 
     mine = cut(noisy(own.trajectories, noise, scale, rng))
     progress(0.2)
-    return Tracked(cut(demonstrations, progress=lambda fraction: progress(0.2 + 0.8 * fraction)), mine, mine, length, noise, 1.0)
+    return Tracked(cut(demonstrations, progress=part_of(progress, 0.2, 1.0)), mine, mine, length, noise, 1.0)

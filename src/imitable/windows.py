@@ -66,6 +66,12 @@ def nearest_window(windows: Windows) -> Integers:
     return np.asarray(order[np.unique(windows.demo[order], return_index=True)[1]])
 
 
+def worst_window(windows: Windows) -> Integers:
+    """(demo,) the number of each demonstration's worst window."""
+    order = np.lexsort((windows.distances, windows.demo))
+    return np.asarray(order[np.append(np.flatnonzero(np.diff(windows.demo[order])), len(order) - 1)])
+
+
 def disagreeing(windows: Windows, near: float) -> Booleans:
     """(demo,) whether some windows of a demonstration are followed within this distance, and some are not."""
     followed = np.bincount(windows.demo, windows.distances <= near)

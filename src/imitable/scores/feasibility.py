@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from imitable.arrays import Array, Integers
+from imitable.arrays import Array
 from imitable.errors import ImitableError, check_fields
 from imitable.replay import Replay
 from imitable.scores.base import column_tuple
 from imitable.tracking import Tracked, conformal_quantile
-from imitable.windows import FOLLOWED, Windows
+from imitable.windows import FOLLOWED, Windows, worst_window
 
 if TYPE_CHECKING:
     from imitable.assessment import Assessment
@@ -150,12 +150,6 @@ def median_by_demonstration(values: Array, windows: Windows) -> Array:
     """(demo,) median over the windows of each; the lower one of two."""
     order, counts = np.lexsort((values, windows.demo)), np.bincount(windows.demo)
     return np.asarray(values[order][np.cumsum(counts) - counts + (counts - 1) // 2])
-
-
-def worst_window(shown: Windows) -> Integers:
-    """(demo,) the number of each demonstration's worst window."""
-    order = np.lexsort((shown.distances, shown.demo))
-    return np.asarray(order[np.append(np.flatnonzero(np.diff(shown.demo[order])), len(order) - 1)])
 
 
 @dataclass(frozen=True)
