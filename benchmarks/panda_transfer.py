@@ -69,7 +69,7 @@ def measure(runs: Path) -> None:
         sys.exit(f"{runs}/panda-3dof/ours has no runs; make them with `imitable sweep --tasks panda/3dof --methods ours -o {runs}`")
     named = {"no transfer": measured(THREE_JOINTS, policies, EPISODES)}
     for name, robot in TRANSFERS.items():
-        named[name] = measured(robot, policies, EPISODES if robot is find_task("panda/3dof-transfer").judge else FEWER)
+        named[name] = measured(robot, policies, EPISODES if robot is find_task("panda/3dof-transfer").evaluation_robot else FEWER)
         print(name, named[name], flush=True)
     curves: dict[str, list[dict[str, Any]]] = {"latency": [], "noise": []}
     for parameter, values in (("latency", LATENCIES), ("noise", NOISES)):

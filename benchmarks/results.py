@@ -68,7 +68,7 @@ def keep(runs: Path, given: str = TABLE) -> None:
         if is_kept(KEPT / variant / name, config, result):
             continue
         task = find_task(config["task"])
-        further = measured_further(task.judge, folder.path, slow=task.judge is not task.robot)
+        further = measured_further(task.evaluation_robot, folder.path, slow=task.evaluation_robot is not task.robot)
         cell = {"config": config, "result": result, "curve": curve, "further": further, **feasible_by_source(folder.path)}
         if config["task"].startswith("driving/"):
             cell["arrived"] = arrived(find_task(config["task"]).robot, folder.path)

@@ -47,7 +47,7 @@ def test_gymnasium_accepts_the_pictures() -> None:
 
 
 def test_the_environment_steps_as_its_simulator_does(task: str) -> None:
-    simulator = find_task(task).judge
+    simulator = find_task(task).evaluation_robot
     environment = gymnasium.make(gymnasium_id(task))
     observation, _ = environment.reset(seed=5)
     states = environment.unwrapped._state  # with what its observation does not show

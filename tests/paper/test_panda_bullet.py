@@ -121,9 +121,9 @@ def test_the_expert_arrives_in_spite_of_faults(name: str, low: float, high: floa
 
 def test_the_transfer_task_is_judged_here_and_learns_there() -> None:
     task = find_task("panda/3dof-transfer")
-    assert task.judge is TRANSFERS["typical"]
-    assert (task.judge.faults.latency, task.judge.faults.noise) == (0.05, 0.002)
-    assert task.robot is find_task("panda/3dof").robot is find_task("panda/3dof").judge
+    assert task.evaluation_robot is TRANSFERS["typical"]
+    assert (task.evaluation_robot.faults.latency, task.evaluation_robot.faults.noise) == (0.05, 0.002)
+    assert task.robot is find_task("panda/3dof").robot is find_task("panda/3dof").evaluation_robot
 
 
 def test_an_action_that_is_not_a_number_ends_its_agent_alone() -> None:

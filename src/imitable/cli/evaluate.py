@@ -46,7 +46,7 @@ def evaluate(folder: Positional[Annotated[Path, arg(help="a run's folder")]], *,
 
 def robot_of(config: dict[str, Any]) -> Simulator:
     """The robot that a run's policy is evaluated on."""
-    return find_task(config["task"]).judge if "task" in config else find_robot(config["robot"], **config["robot_settings"])
+    return find_task(config["task"]).evaluation_robot if "task" in config else find_robot(config["robot"], **config["robot_settings"])
 
 
 def sum_up(returns: Array) -> str:

@@ -41,7 +41,7 @@ class Task:
     training: Mapping[str, ExpertTraining] = field(default_factory=dict)
     """How the shipped policies of the target were trained, optimal and suboptimal; hand-made ones are missing."""
     evaluated_on: Simulator | None = None
-    """Another simulator of the target, in which policies are judged; None: the same."""
+    """Another simulator of the target, in which policies are evaluated; None: the same."""
 
     @property
     def robot(self) -> Simulator:
@@ -49,7 +49,7 @@ class Task:
         return self.demonstrators.target
 
     @property
-    def judge(self) -> Simulator:
+    def evaluation_robot(self) -> Simulator:
         """The simulator that policies are evaluated in."""
         return self.robot if self.evaluated_on is None else self.evaluated_on
 
@@ -97,5 +97,5 @@ def find_task(name: str) -> Task:
 
 
 def make_environment(task: str, render_mode: str | None = None, **settings: Any) -> SimulatorEnv:
-    """The Gymnasium environment of a task's target, the one in which policies are judged."""
-    return SimulatorEnv(find_task(task).judge, render_mode=render_mode, **settings)
+    """The Gymnasium environment of a task's target, the one in which policies are evaluated."""
+    return SimulatorEnv(find_task(task).evaluation_robot, render_mode=render_mode, **settings)
