@@ -12,7 +12,7 @@ MOVING = 0.1
 """Standard deviation of the change, in units of the scale, above which a column is one that the robot moves."""
 EXPLAINED = 0.1
 """Of a step: a column that the regression misses by more in the robot's own clean trajectories says nothing about noise."""
-SOLVED_TRANSITIONS, EXACT_SHARE = 256, 0.05
+SOLVED_TRANSITIONS, EXACT_SHARE = 64, 0.05
 """Transitions solved for to see whether an estimated level is noise, and the share of exactly reached ones from which on it is not."""
 
 
