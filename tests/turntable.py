@@ -145,7 +145,15 @@ TINY_GAIL = Gail(
     discriminator_hidden_sizes=(8,),
     trpo=Trpo(batch_size=200, hidden_sizes=(8, 8), value_minibatches=4, fisher_fraction=1.0),
 )
-TINY_CLONING = Cloning(updates=60, checkpoint_every=20, hidden_sizes=(8, 8), batch_size=32, max_observation_noise=np.inf)
+TINY_CLONING = Cloning(
+    updates=60,
+    checkpoint_every=20,
+    hidden_sizes=(8, 8),
+    activation="relu",
+    batch_size=32,
+    observation_noise=0.2,
+    max_observation_noise=np.inf,
+)
 
 
 def task(learner: Learner = TINY_CLONING) -> Task:

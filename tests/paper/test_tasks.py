@@ -66,9 +66,10 @@ def test_what_is_not_asked_for_is_the_tasks_own_learner() -> None:
 
 
 @pytest.mark.parametrize("name", TASK_NAMES)
-def test_every_task_clones_by_default_with_the_same_numbers_and_defaults_everywhere(name: str) -> None:
+def test_every_task_clones_by_default_with_the_same_numbers_but_driving_and_defaults_everywhere(name: str) -> None:
     task = find_task(name)
-    assert task.find_learner() == Cloning()
+    assert isinstance(task.find_learner(), Cloning)
+    assert (task.find_learner() == Cloning()) == (not name.startswith("driving/"))
     assert (task.model, task.exploration, task.feasibility) == (Solved(), Exploration(), Feasibility())
 
 

@@ -17,7 +17,7 @@ from imitable.cli.score import assessed
 from imitable.errors import ImitableError
 from imitable.evaluation import EPISODES, FIRST_STEPS, distance_along
 from imitable.inverse_dynamics import floored_scale
-from imitable.learners import LEARN_VERSION, LEARNERS, Cloning, Learner
+from imitable.learners import LEARN_VERSION, LEARNERS, Learner
 from imitable.networks import Policy
 from imitable.paper import TASK_NAMES
 from imitable.paper.overrides import with_replaced
@@ -30,10 +30,6 @@ from imitable.store.cache import versions
 from imitable.store.runs import RunFolder
 from imitable.store.scores import SCORES, ScoreFolder
 
-CLONING = Cloning(activation="tanh", observation_noise=0.03)
-"""For robots that are not of the paper's tasks: a gait is lost by a clone that is not smooth, or that is trained on much noise. 20 good
-demonstrations give, over two seeds: of Hopper, of return 3310, 3297 so, 2469 with rectifiers and 1456 with a noise of 0.2; of HalfCheetah,
-in 200 steps of a gait that earns 5583, 5503 so, 5362 with rectifiers, 4450 with a noise of 0.2 and 4161 with both, as in `Cloning()`."""
 Method = Literal["ours", "feasibility", "optimality", "none"]
 COLUMNS: dict[str, str] = {"ours": "weight", "feasibility": "feasibility", "optimality": "optimality"}
 """Of the scores table, by method; `none` needs none."""
@@ -119,6 +115,6 @@ def find_learner(robot: str, name: str | None, overrides: Sequence[str]) -> Lear
     if robot in TASK_NAMES:
         found = find_task(robot).find_learner(name)
     else:
-        found = find("learner", name or "cloning", {**LEARNERS, "cloning": CLONING}, needs=("__call__",))
+        found = find("learner", name or "cloning", LEARNERS, needs=("__call__",))
     learner: Learner = with_replaced({"learner": found}, overrides, place=f" of {type(found).__name__}")["learner"]
     return learner

@@ -29,10 +29,10 @@ class Cloning:
     batch_size: int = 256
     learning_rate: float = 1e-3  # Adam, annealed to nothing along a cosine
     huber_delta: float = 0.1  # small, so that two ways past an obstacle are not averaged into none
-    observation_noise: float = 0.2  # standard deviation, in units of what one random action changes,
+    observation_noise: float = 0.03  # standard deviation, in units of what one random action changes,
     max_observation_noise: float = 0.1  # and at most this share of a column's spread in the demonstrations
     hidden_sizes: tuple[int, ...] = (100, 100, 100)
-    activation: Activation = "relu"
+    activation: Activation = "tanh"  # a gait is lost by a clone that is not smooth, as by one that is trained on much noise
     max_transitions: int = 30_000  # whose actions are recovered; drawn by their weights where there are more
     checkpoint_every: int = 5_000  # updates
 

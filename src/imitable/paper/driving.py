@@ -11,6 +11,7 @@ import numpy as np
 
 from imitable.arrays import Array, Booleans, Generator
 from imitable.assessment import Exploration
+from imitable.learners import Cloning
 from imitable.paper.demonstrators import Demonstrators, Mixture, TrainedPolicy
 from imitable.paper.expert_training import ExpertTraining
 from imitable.paper.tasks import Task
@@ -170,5 +171,7 @@ def task(dynamics: str) -> Task:
         replay_feasibility=ReplayFeasibility(delta_s=0.001),
         optimality=RectifiedOptimality(sigma=100.0, radius=0.1, columns=(0, 1)),
         paper_exploration=Exploration(episodes=400, steps=None),
+        # The turn rate gives away the last action, which a clone learns to repeat unless noise hides it.
+        learners={"cloning": Cloning(updates=60_000, batch_size=128, observation_noise=0.2, activation="relu", checkpoint_every=15_000)},
         training={"suboptimal": ExpertTraining(rounds=10)},
     )
