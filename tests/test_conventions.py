@@ -10,7 +10,7 @@ import pytest
 from imitable import Demonstrations, Solved, join
 from imitable.assessment import Exploration
 from imitable.conventions import Finding, diagnose
-from imitable.conventions.joint_order import _double_moves_from
+from imitable.conventions.joint_order import _pairs_of_moves
 from imitable.conventions.kinematic import resampled, rotated, turns
 from imitable.inverse_dynamics.solved import SolvedInverseDynamics
 from imitable.rollouts import Episodes
@@ -206,14 +206,14 @@ def test_a_conversion_that_brings_nothing_within_reach_is_not_praised(hopper: Bo
 
 
 def test_where_one_joint_is_not_enough_two_are_moved_at_once() -> None:
-    limbs, here = [np.array([0, 1, 2]), np.array([3, 4, 5])], (np.arange(6), np.ones(6))
-    ways = [(tuple(order.tolist()), tuple(sign.astype(int).tolist())) for order, sign in _double_moves_from(here, limbs)]
+    limbs, current = [np.array([0, 1, 2]), np.array([3, 4, 5])], (np.arange(6), np.ones(6))
+    candidates = [(tuple(order.tolist()), tuple(sign.astype(int).tolist())) for order, sign in _pairs_of_moves(current, limbs)]
     same = (0, 1, 2, 3, 4, 5)
-    assert (same, (1, -1, -1, 1, 1, 1)) in ways, "two joints of a limb flipped"
-    assert (same, (-1, -1, -1, 1, 1, 1)) in ways, "a whole limb flipped"
-    assert ((0, 4, 5, 3, 1, 2), (1, 1, 1, 1, 1, 1)) in ways, "two joints swapped with those of the other limb"
-    assert ((3, 1, 2, 0, 4, 5), (-1, 1, 1, -1, 1, 1)) in ways, "one swapped, and both flipped"
-    assert len(ways) == len(set(ways)) == 2 * (3 + 1) + 3 + 3 * 3
-    assert all(sorted(order) == [*same] for order, _ in ways)
-    assert (here[0] == np.arange(6)).all()
-    assert (here[1] == 1).all(), "where they start is left as it is"
+    assert (same, (1, -1, -1, 1, 1, 1)) in candidates, "two joints of a limb flipped"
+    assert (same, (-1, -1, -1, 1, 1, 1)) in candidates, "a whole limb flipped"
+    assert ((0, 4, 5, 3, 1, 2), (1, 1, 1, 1, 1, 1)) in candidates, "two joints swapped with those of the other limb"
+    assert ((3, 1, 2, 0, 4, 5), (-1, 1, 1, -1, 1, 1)) in candidates, "one swapped, and both flipped"
+    assert len(candidates) == len(set(candidates)) == 2 * (3 + 1) + 3 + 3 * 3
+    assert all(sorted(order) == [*same] for order, _ in candidates)
+    assert (current[0] == np.arange(6)).all()
+    assert (current[1] == 1).all(), "where they start is left as it is"

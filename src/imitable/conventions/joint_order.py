@@ -13,17 +13,17 @@ from imitable.conventions.base import DEGREES, Names, Option, Trial, listed, res
 from imitable.demonstrations import Demonstrations
 from imitable.simulators.joint_columns import JointColumns
 
-CANDIDATES, SAMPLE = 48, 12
+TRANSITIONS, SAMPLE = 48, 12
 """Transitions of which those that are missed are searched with, and how many of these."""
 SWEEPS = 10
 IMPROVEMENT = 0.02
 """Of the mean logarithm of the miss: less is none."""
-CLEARLY = 0.02
+SOLVED_MISS = 0.02
 """Mean miss, by its logarithm, at which the search has found what it was looking for."""
-SLACK, BEYOND = 0.1, 0.1
+RANGE_MARGIN, MAX_SHARE_BEYOND = 0.1, 0.1
 """How far a joint may be beyond its range [rad or m], and for what share of the time."""
 
-Way = tuple[Integers, Array]
+SignedPermutation = tuple[Integers, Array]
 """(joint,) the column that each joint is taken from, and its sign."""
 
 
@@ -46,7 +46,7 @@ def all_degrees(data: Demonstrations, columns: JointColumns, names: Names, trial
 def joint_order(data: Demonstrations, columns: JointColumns, names: Names, trial: Trial) -> Iterator[Option]:
     """Joints in another order or of opposite sign: swaps and flips, as long as the robot comes closer."""
     joints = np.flatnonzero(columns.branch >= 0)
-    before, after = trial.sample(data, CANDIDATES)
+    before, after = trial.sample(data, TRANSITIONS)
     missed = np.flatnonzero(trial.misses(before, after, trial.quick) > trial.limit)[:SAMPLE]
     count, both = len(joints), np.stack([before[missed], after[missed]])  # (2, sample, observation)
     positions, velocities = columns.positions[joints], columns.velocities[joints]
@@ -56,34 +56,34 @@ def joint_order(data: Demonstrations, columns: JointColumns, names: Names, trial
         changed[..., positions], changed[..., velocities] = given[..., positions[order]] * sign, given[..., velocities[order]] * sign
         return changed
 
-    def distances(ways: Sequence[Way]) -> Array:
-        """(way,) mean logarithm of the miss."""
-        tried = np.stack([applied(both, *way) for way in ways], axis=1)  # (2, way, sample, observation)
+    def distances(candidates: Sequence[SignedPermutation]) -> Array:
+        """(candidate,) mean logarithm of the miss."""
+        tried = np.stack([applied(both, *candidate) for candidate in candidates], axis=1)  # (2, candidate, sample, observation)
         before, after = tried.reshape(2, -1, tried.shape[-1])
-        miss = trial.misses(before, after, trial.quick).reshape(len(ways), -1)
+        miss = trial.misses(before, after, trial.quick).reshape(len(candidates), -1)
         return np.asarray(np.log10(np.clip(miss, 1e-2, 1e3)).mean(axis=1))
 
     beyond = _beyond_range(data, columns, joints)
-    here = np.arange(count), np.ones(count)
+    current = np.arange(count), np.ones(count)
     if beyond[np.arange(count), np.arange(count), 0].max(initial=0.0) > 0.1:
-        here = _within_range(beyond)
-    now = distances([here])[0]
+        current = _within_range(beyond)
+    now = distances([current])[0]
     limbs = [np.flatnonzero(columns.branch[joints] == limb) for limb in np.unique(columns.branch[joints])]
     for _ in range(SWEEPS):
-        if now <= np.log10(CLEARLY):
+        if now <= np.log10(SOLVED_MISS):
             break
-        for moves_from in (_moves_from, _double_moves_from):
-            ways = [way for way in moves_from(here, limbs) if _allowed(beyond, way, here)]
-            gains = now - distances(ways) if ways else np.zeros(1)
+        for neighbors in (_neighbors, _pairs_of_moves):
+            candidates = [candidate for candidate in neighbors(current, limbs) if _allowed(beyond, candidate, current)]
+            gains = now - distances(candidates) if candidates else np.zeros(1)
             best = int(gains.argmax())
             if gains[best] >= IMPROVEMENT:
                 break
         else:
             break
-        together = _together(here, [ways[at] for at in np.argsort(-gains) if gains[at] > IMPROVEMENT])
-        all_at_once = distances([together])[0]
-        here, now = (together, all_at_once) if all_at_once < now - gains[best] else (ways[best], now - gains[best])
-    order, sign = here
+        combined = _combined(current, [candidates[at] for at in np.argsort(-gains) if gains[at] > IMPROVEMENT])
+        all_at_once = distances([combined])[0]
+        current, now = (combined, all_at_once) if all_at_once < now - gains[best] else (candidates[best], now - gains[best])
+    order, sign = current
     swapped, flipped = np.flatnonzero(order != np.arange(count)), np.flatnonzero(sign < 0)
     told = []
     if len(swapped):
@@ -96,9 +96,9 @@ def joint_order(data: Demonstrations, columns: JointColumns, names: Names, trial
         yield Option(name, " and ".join(told), lambda given: with_observations(given, applied(given.observations, order, sign)), False)
 
 
-def _moves_from(here: Way, limbs: Sequence[Integers]) -> Iterator[Way]:
+def _neighbors(current: SignedPermutation, limbs: Sequence[Integers]) -> Iterator[SignedPermutation]:
     """One joint flipped, two swapped, or two limbs of as many joints."""
-    order, sign = here
+    order, sign = current
     for at in range(len(order)):
         yield order, _flipped(sign, [at])
     pairs = [(np.array([one]), np.array([other])) for one, other in combinations(range(len(order)), 2)]
@@ -109,10 +109,10 @@ def _moves_from(here: Way, limbs: Sequence[Integers]) -> Iterator[Way]:
         yield swapped, sign
 
 
-def _double_moves_from(here: Way, limbs: Sequence[Integers]) -> Iterator[Way]:
+def _pairs_of_moves(current: SignedPermutation, limbs: Sequence[Integers]) -> Iterator[SignedPermutation]:
     """Two joints of a limb flipped, or the whole limb; or joints of two limbs swapped with those at the same places, two at once or one
     that is flipped, too. Where a foot is depends on several joints, so that one alone that is put right may bring the robot no closer."""
-    order, sign = here
+    order, sign = current
     for limb in limbs:
         for some in [*combinations(limb.tolist(), 2), *([limb.tolist()] if len(limb) > 2 else [])]:
             yield order, _flipped(sign, list(some))
@@ -135,12 +135,12 @@ def _flipped(sign: Array, joints: list[int]) -> Array:
     return changed
 
 
-def _together(here: Way, ways: Sequence[Way]) -> Way:
+def _combined(current: SignedPermutation, candidates: Sequence[SignedPermutation]) -> SignedPermutation:
     """Several moves at once, the first ones first; those that touch the same joints are left out."""
-    order, sign = here[0].copy(), here[1].copy()
+    order, sign = current[0].copy(), current[1].copy()
     free = np.ones(len(order), dtype=bool)
-    for other_order, other_sign in ways:
-        touched = (other_order != here[0]) | (other_sign != here[1])
+    for other_order, other_sign in candidates:
+        touched = (other_order != current[0]) | (other_sign != current[1])
         if free[touched].all():
             order[touched], sign[touched], free[touched] = other_order[touched], other_sign[touched], False
     return order, sign
@@ -150,11 +150,11 @@ def _beyond_range(data: Demonstrations, columns: JointColumns, joints: Integers)
     """(joint, column, sign) for what share of the time a joint would be beyond its range if it were in that column."""
     seen = data.observations[:: max(1, len(data.observations) // 1000)][:, columns.positions[joints]]
     signed = np.stack([seen, -seen], axis=2)[:, None]  # (row, 1, column, sign)
-    low, high = (each[joints][None, :, None, None] for each in (columns.low - SLACK, columns.high + SLACK))
+    low, high = (each[joints][None, :, None, None] for each in (columns.low - RANGE_MARGIN, columns.high + RANGE_MARGIN))
     return np.asarray(((signed < low) | (signed > high)).mean(axis=0))
 
 
-def _within_range(beyond: Array) -> Way:
+def _within_range(beyond: Array) -> SignedPermutation:
     """The order and the signs that leave joints in their ranges, as near to those given as may be."""
     from scipy.optimize import linear_sum_assignment
 
@@ -164,10 +164,10 @@ def _within_range(beyond: Array) -> Way:
     return order, np.where(beyond[:, :, 1][at] + 0.01 < beyond[:, :, 0][at], -1.0, 1.0)
 
 
-def _allowed(beyond: Array, way: Way, here: Way) -> bool:
+def _allowed(beyond: Array, candidate: SignedPermutation, current: SignedPermutation) -> bool:
     """Whether joints stay in their ranges, or at least where they are now."""
 
     def out(order: Integers, sign: Array) -> Array:
         return np.asarray(beyond[np.arange(len(order)), order, (sign < 0).astype(int)])
 
-    return bool((out(*way) <= np.maximum(out(*here).max(), BEYOND)).all())
+    return bool((out(*candidate) <= np.maximum(out(*current).max(), MAX_SHARE_BEYOND)).all())
