@@ -189,7 +189,7 @@ def results_table(cells: Cells, found: dict[tuple[str, str], Summary], further: 
                 more, name = further[task, method], f"{method}{mark(cells[task, method])}"
                 lines.append(
                     f"| {task} | {name} | {len(each.means)} | {_mean(each)} | {_interval(each)} "
-                    f"| {_mean(more)} | {_interval(more)} | {published()[task]['returns'].get(method, '-')} |"
+                    f"| {_mean(more)} | {_interval(more)} | {published().get(task, {}).get('returns', {}).get(method, '-')} |"
                 )
     return lines
 
@@ -209,7 +209,8 @@ def verdicts(found: dict[tuple[str, str], Summary]) -> list[str]:
     lines = ["| task | ours | goal | reached | of the expert | interval clear of | interval overlaps |", "|---|---|---|---|---|---|---|"]
     for task in TASK_NAMES:
         if ours := found.get((task, "ours")):
-            goal, others = published()[task]["goal"], {method: found[task, method] for method in OTHERS if (task, method) in found}
+            goal = published().get(task, {}).get("goal", np.nan)
+            others = {method: found[task, method] for method in OTHERS if (task, method) in found}
             clear = [method for method, other in others.items() if ours.interval[0] > other.interval[1]]
             overlapping = [f"**{method}**" for method in others if method not in clear]
             expert = expert_return(task)

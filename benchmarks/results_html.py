@@ -24,7 +24,7 @@ def task_figure(task: str, cells: Cells) -> go.Figure:
     """Curves on the left, final returns by method on the right."""
     titles = ("return while learning, one line per seed", "final return of each seed; × the paper's")
     figure = make_subplots(cols=2, column_widths=[0.6, 0.4], subplot_titles=titles)
-    paper = published()[task]["returns"]
+    paper = published().get(task, {}).get("returns", {})
     for method, colour in zip(ROWS, qualitative.Dark24, strict=False):
         if not (some := cells.get((task, method))):
             continue

@@ -10,7 +10,7 @@ import turntable
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
 from imitable.learners import Gail
-from imitable.learners._demonstrated import DemonstratedStarts, absorbed
+from imitable.learners._demonstrated import DemonstratedResets, absorbed
 from imitable.learners._discriminator import AGENT, DEMONSTRATED, Discriminator, LossTerm, interpolates
 from imitable.networks import Adam, Mlp, TransitionScaling
 from imitable.rollouts import RolloutState, collect_rollout
@@ -165,7 +165,7 @@ def test_an_end_is_worth_what_staying_there_for_ever_is() -> None:
 
 def test_some_agents_start_from_demonstrated_observations() -> None:
     given, rng = counted(3, 3), np.random.default_rng(0)
-    starts = DemonstratedStarts(COUNTDOWN, TransitionSampler(given, np.array([0.0, 1.0])), usual=2, steps=4)
+    starts = DemonstratedResets(COUNTDOWN, TransitionSampler(given, np.array([0.0, 1.0])), regular_envs=2, steps=4)
     states, steps_left = starts(np.arange(50), rng)
     assert not states[:2, 1].any(), "the first start as usual"
     assert set(states[2:, 1]) == {0.0, 1.0, 2.0}
@@ -178,13 +178,13 @@ def test_some_agents_start_from_demonstrated_observations() -> None:
 def test_agents_that_go_on_start_again_from_where_they_should() -> None:
     learner = dataclasses.replace(turntable.TINY_GAIL, demonstrated_steps=10, trpo=dataclasses.replace(turntable.TINY_GAIL.trpo, n_envs=4))
     assessment = turntable.assessed(turntable.demonstrations(count=2))
-    starts = learner.starts(assessment.robot, TransitionSampler(assessment.demonstrations, np.ones(2)))
+    starts = learner.demonstrated_resets(assessment.robot, TransitionSampler(assessment.demonstrations, np.ones(2)))
     assert starts is not None
-    assert (starts.usual, starts.steps) == (2, 10)
+    assert (starts.regular_envs, starts.steps) == (2, 10)
     first = next(iter(learner(assessment, np.ones(2), rng=np.random.default_rng(0))))
     assert (first.snapshot["rollout steps_left"][2:] <= 10).all()
     assert (
-        dataclasses.replace(learner, demonstrated_share=0.0).starts(
+        dataclasses.replace(learner, demonstrated_share=0.0).demonstrated_resets(
             assessment.robot, TransitionSampler(assessment.demonstrations, np.ones(2))
         )
         is None

@@ -25,11 +25,16 @@ from imitable.inverse_dynamics import (
 from imitable.inverse_dynamics.learned import CHUNK
 from imitable.inverse_dynamics.residual_net import ResidualNet
 from imitable.paper import driving
+from imitable.registry import find
 from imitable.rollouts import Episodes, explore, run_episodes
 from imitable.scores import ReplayFeasibility
 from turntable import ExactModel, Turntable
 
-MODELS: dict[str, InverseDynamicsModel] = {**INVERSE_DYNAMICS, "learned": Learned(epochs=2), "exact": ExactModel()}
+MODELS: dict[str, InverseDynamicsModel] = {
+    **{name: find("inverse dynamics", name, INVERSE_DYNAMICS) for name in INVERSE_DYNAMICS},
+    "learned": Learned(epochs=2),
+    "exact": ExactModel(),
+}
 BOTH_WAYS = Turntable(slowest=-2.0, fastest=2.0)
 
 

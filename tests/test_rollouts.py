@@ -11,7 +11,7 @@ import turntable
 from countdown import Countdown
 from imitable.arrays import Array
 from imitable.errors import ImitableError
-from imitable.rollouts import Reward, Rollout, RolloutState, agents_for, collect_rollout, explore, run_episodes
+from imitable.rollouts import Reward, Rollout, RolloutState, collect_rollout, explore, n_envs_for, run_episodes
 from imitable.simulators import Simulator, reward_of
 
 
@@ -134,7 +134,7 @@ def test_a_rollout_without_a_reward_function_has_no_rewards() -> None:
 
 
 def test_as_many_agents_as_make_the_batch_in_whole_episodes_and_at_least_one() -> None:
-    assert [agents_for(batch_size, turntable.CLOCKWISE) for batch_size in (1, 10, 50, 400, 420)] == [1, 1, 1, 8, 8]
+    assert [n_envs_for(batch_size, turntable.CLOCKWISE) for batch_size in (1, 10, 50, 400, 420)] == [1, 1, 1, 8, 8]
 
 
 def test_fresh_agents_start_alike_and_staggered_ones_end_at_different_times() -> None:

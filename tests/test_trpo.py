@@ -16,7 +16,7 @@ from imitable.networks import Mlp, Policy
 from imitable.rollouts import Rollout, RolloutState, collect_rollout, run_episodes
 from imitable.simulators import Simulator, reward_of
 from imitable.trpo import (
-    Agent,
+    ActorCritic,
     TrainingBatch,
     TrainingState,
     Trpo,
@@ -274,13 +274,13 @@ def test_a_step_leaves_its_inputs_alone() -> None:
 SMALL = Trpo(batch_size=400, hidden_sizes=(8, 8), value_minibatches=4)
 
 
-def start(settings: Trpo, simulator: Simulator = turntable.CLOCKWISE) -> Agent:
+def start(settings: Trpo, simulator: Simulator = turntable.CLOCKWISE) -> ActorCritic:
     return settings.initial_agent(simulator, center=np.zeros(4), scale=np.ones(4), rng=np.random.default_rng(0))
 
 
 def test_a_batch_is_made_of_whole_episodes() -> None:
     agent = start(SMALL)
-    rollout = SMALL.collect(turntable.CLOCKWISE, agent, rng=np.random.default_rng(0))
+    rollout = SMALL.collect_rollouts(turntable.CLOCKWISE, agent, rng=np.random.default_rng(0))
     assert rollout.observations.shape == (50, 8, 4)
     assert rollout_episodes(turntable.CLOCKWISE, agent.policy, batch_size=10, rng=np.random.default_rng(0)).steps == 50, "at least one"
 
@@ -288,10 +288,10 @@ def test_a_batch_is_made_of_whole_episodes() -> None:
 def test_a_batch_of_more_agents_goes_on_where_the_last_one_stopped() -> None:
     settings, rng, target = replace(SMALL, n_envs=20), np.random.default_rng(0), turntable.CLOCKWISE
     agent = start(settings)
-    first = settings.collect(target, agent, rng=rng, reward=partial(reward_of, target))
+    first = settings.collect_rollouts(target, agent, rng=rng, reward=partial(reward_of, target))
     assert first.observations.shape == (20, 20, 4)
     improved, _ = settings.update(agent, first, first.rewards, rng=rng)
-    second = settings.collect(target, improved, rng=rng)
+    second = settings.collect_rollouts(target, improved, rng=rng)
     going_on = first.state.steps_left > 0
     assert 0 < going_on.sum() < 20
     assert np.array_equal(second.observations[0, going_on], first.next_observations[-1, going_on])
@@ -300,12 +300,12 @@ def test_a_batch_of_more_agents_goes_on_where_the_last_one_stopped() -> None:
 
 def test_more_agents_than_steps_take_a_step_each() -> None:
     settings = replace(SMALL, batch_size=10, n_envs=20)
-    assert settings.collect(turntable.CLOCKWISE, start(settings), rng=np.random.default_rng(0)).steps == 20
+    assert settings.collect_rollouts(turntable.CLOCKWISE, start(settings), rng=np.random.default_rng(0)).steps == 20
 
 
 def test_the_value_function_learns_and_the_old_agent_is_left_alone() -> None:
     agent, rng = start(SMALL), np.random.default_rng(1)
-    rollout = SMALL.collect(turntable.CLOCKWISE, agent, rng=rng)
+    rollout = SMALL.collect_rollouts(turntable.CLOCKWISE, agent, rng=rng)
     before = {name: array.copy() for name, array in agent.arrays().items()}
     network, inputs = SMALL.value_network(4), agent.policy.inputs(rollout.observations.reshape(-1, 4))
     targets = np.full((400, 1), -3.0, np.float32)
@@ -325,7 +325,7 @@ def test_a_batch_smaller_than_the_number_of_minibatches_is_no_obstacle() -> None
     settings = Trpo(batch_size=10, hidden_sizes=(4,))
     brief = replace(turntable.CLOCKWISE, horizon=10)
     agent, rng = start(settings, brief), np.random.default_rng(0)
-    rollout = settings.collect(brief, agent, rng=rng, reward=partial(reward_of, brief))
+    rollout = settings.collect_rollouts(brief, agent, rng=rng, reward=partial(reward_of, brief))
     improved, _ = settings.update(agent, rollout, rollout.rewards, rng=rng)
     assert np.isfinite(improved.value_parameters).all()
 

@@ -13,7 +13,8 @@ def find(kind: str, name: str, known: Mapping[str, Any], *, needs: Sequence[str]
     """What is registered under this name, or the object that `module:object` names; of a class, one made without arguments."""
     if name not in known and ":" not in name:
         raise unknown_name(kind, name, known, place=" (your own is given as module:object)" if not known else "")
-    found = known[name] if name in known else load_object(kind, name)
+    found = known.get(name, name)
+    found = load_object(kind, found) if isinstance(found, str) else found
     try:
         made = found() if isinstance(found, type) else found
     except TypeError as error:
@@ -28,7 +29,7 @@ def load_object(kind: str, name: str) -> Any:
     module_name, _, path = name.partition(":")
     if not all(part.isidentifier() for part in (*module_name.split("."), *path.split("."))):
         raise ImitableError(f"{kind} {name!r} is not of the form module:object, such as my_robot:ARM")
-    if (here := str(Path.cwd())) not in sys.path:
+    if module_name.split(".")[0] != "imitable" and (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
     try:
         found: Any = import_module(module_name)

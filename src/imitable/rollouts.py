@@ -1,4 +1,4 @@
-"""Stepping a batch of agents under a policy: fixed-length rollouts, whole episodes, and random exploration."""
+"""Stepping a batch of environments under a policy: fixed-length rollouts, whole episodes, and random exploration."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from imitable.simulators import Simulator, advance, has_reward, reward_of
 Reward = Callable[[Array, Array, Array], Array]
 """States, actions and next states to rewards (N,)."""
 
-Restart = Callable[[Integers, Generator], tuple[Array, Integers]]
-"""Numbers of agents (N,) that start a new episode to their states (N, state) and the steps (N,) until each is truncated."""
+Reset = Callable[[Integers, Generator], tuple[Array, Integers]]
+"""Indices of the environments (N,) that are reset, to their states (N, state) and the steps (N,) until each is truncated."""
 
 
 @dataclass(frozen=True)
@@ -21,57 +21,57 @@ class RolloutState:
     """Agents between two rollouts, each somewhere in its episode."""
 
     states: Array
-    """(agent, state)"""
+    """(env, state)"""
     steps_left: Integers
-    """(agent,) steps until the episode is truncated; 0: it starts a new one at the next step."""
+    """(env,) steps until the episode is truncated; 0: it starts a new one at the next step."""
 
     @classmethod
-    def fresh(cls, simulator: Simulator, agents: int, rng: Generator) -> "RolloutState":
+    def fresh(cls, simulator: Simulator, n_envs: int, rng: Generator) -> "RolloutState":
         """All at the start of their episodes."""
-        return cls(simulator.initial_states(agents, rng), np.full(agents, simulator.horizon))
+        return cls(simulator.initial_states(n_envs, rng), np.full(n_envs, simulator.horizon))
 
     @classmethod
-    def staggered(cls, simulator: Simulator, agents: int, rng: Generator) -> "RolloutState":
+    def staggered(cls, simulator: Simulator, n_envs: int, rng: Generator) -> "RolloutState":
         """At new starts, with evenly spread time limits, so that every later rollout sees all parts of an episode."""
-        return cls(simulator.initial_states(agents, rng), simulator.horizon - np.arange(agents) * simulator.horizon // agents)
+        return cls(simulator.initial_states(n_envs, rng), simulator.horizon - np.arange(n_envs) * simulator.horizon // n_envs)
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """What a batch of agents saw and did, time first; an agent whose episode ends starts a new one, so no cell is empty."""
+    """Observations and actions of a batch of environments, time first; one whose episode ends is reset, so no cell is empty."""
 
     observations: Array
-    """(time, agent, observation)"""
+    """(time, env, observation)"""
     next_observations: Array
-    """(time, agent, observation) where the action led, before any reset."""
+    """(time, env, observation) where the action led, before any reset."""
     actions: Array
-    """(time, agent, action) as drawn, before the simulator clips them."""
+    """(time, env, action) as drawn, before the simulator clips them."""
     terminated: Booleans
-    """(time, agent) the episode ended here; a time limit is not an end."""
+    """(time, env) the episode ended here; a time limit is not an end."""
     truncated: Booleans
-    """(time, agent) the episode had no end here, but what follows is not recorded: a time limit, or the rollout is full."""
+    """(time, env) the episode had no end here, but what follows is not recorded: a time limit, or the rollout is full."""
     diverged: int
-    """How many of these endings were simulations that broke down; such an agent stays where it was for its last step."""
+    """How many of these endings were simulations that broke down; such an environment stays where it was for its last step."""
     rewards: Array
-    """(time, agent) of the reward function that was asked for, 0 for a step that broke down; empty if none was."""
+    """(time, env) of the reward function that was asked for, 0 for a step that broke down; empty if none was."""
     steps_left: Integers
-    """(time, agent) until the time limit, of an episode that terminated here; 0 elsewhere."""
+    """(time, env) until the time limit, of an episode that terminated here; 0 elsewhere."""
     state: RolloutState
-    """The agents as they are now."""
+    """Of the environments after the last step."""
 
     @property
     def steps(self) -> int:
         return self.terminated.size
 
     def transitions(self) -> tuple[Array, Array]:
-        """Observations and next observations, (time * agent, observation) each."""
+        """Observations and next observations, (time * env, observation) each."""
         width = self.observations.shape[-1]
         return self.observations.reshape(-1, width), self.next_observations.reshape(-1, width)
 
 
-def initial_restart(simulator: Simulator) -> Restart:
+def initial_reset(simulator: Simulator) -> Reset:
     """Whole episodes from the simulator's own starts."""
-    return lambda agents, rng: (simulator.initial_states(len(agents), rng), np.full(len(agents), simulator.horizon))
+    return lambda envs, rng: (simulator.initial_states(len(envs), rng), np.full(len(envs), simulator.horizon))
 
 
 def collect_rollout(
@@ -82,20 +82,20 @@ def collect_rollout(
     steps: int,
     rng: Generator,
     reward: Reward | None = None,
-    restart: Restart | None = None,
+    reset: Reset | None = None,
 ) -> Rollout:
-    """`steps` of all agents in lock-step, from where they are, under the policy `act`; episodes start as `restart` says, or as usual."""
-    restart = restart or initial_restart(simulator)
-    states, steps_left, agents = state.states.copy(), state.steps_left.copy(), len(state.steps_left)
+    """`steps` of all environments from `state` on, under the policy `act`; `reset` starts episodes, by default in initial states."""
+    reset = reset or initial_reset(simulator)
+    states, steps_left, n_envs = state.states.copy(), state.steps_left.copy(), len(state.steps_left)
     observed = simulator.observe(states)
     observations, next_observations = np.empty((2, steps, *observed.shape))
-    taken = np.empty((steps, agents, len(simulator.action_low)))
-    terminated, truncated = np.zeros((2, steps, agents), dtype=bool)
-    rewards, diverged, spared = np.empty((steps, agents) if reward else 0), 0, np.zeros((steps, agents), np.int64)
+    taken = np.empty((steps, n_envs, len(simulator.action_low)))
+    terminated, truncated = np.zeros((2, steps, n_envs), dtype=bool)
+    rewards, diverged, spared = np.empty((steps, n_envs) if reward else 0), 0, np.zeros((steps, n_envs), np.int64)
     for time in range(steps):
         resetting = steps_left == 0
         if resetting.any():
-            states[resetting], steps_left[resetting] = restart(np.flatnonzero(resetting), rng)
+            states[resetting], steps_left[resetting] = reset(np.flatnonzero(resetting), rng)
             observed = simulator.observe(states)
         actions = act(observed)
         before = states
@@ -115,14 +115,14 @@ def collect_rollout(
     return Rollout(observations, next_observations, taken, terminated, truncated, diverged, rewards, spared, end)
 
 
-def agents_for(batch_size: int, simulator: Simulator) -> int:
-    """How many agents make about `batch_size` steps in one episode's length."""
+def n_envs_for(batch_size: int, simulator: Simulator) -> int:
+    """How many environments make about `batch_size` steps in one episode's length."""
     return max(1, round(batch_size / simulator.horizon))
 
 
 @dataclass(frozen=True)
 class Episodes:
-    """Whole episodes of one agent, with the actions that made them."""
+    """Whole episodes, with the actions that made them."""
 
     trajectories: Demonstrations
     actions: Array

@@ -9,27 +9,27 @@ import numpy as np
 from imitable.arrays import Array, Arrays, Float32, Generator, Snapshot, generator_state, restore_generator
 from imitable.errors import check_fields, layer_sizes
 from imitable.networks import Adam, Mlp, Policy, input_scaling
-from imitable.rollouts import Restart, Reward, Rollout, RolloutState, agents_for, collect_rollout, initial_restart
+from imitable.rollouts import Reset, Reward, Rollout, RolloutState, collect_rollout, initial_reset, n_envs_for
 from imitable.simulators import Simulator
 
 
 def generalized_advantages(
     rewards: Array, values: Array, next_values: Array, rollout: Rollout, *, gamma: float, gae_lambda: float
 ) -> Array:
-    """(time, agent) GAE; a time limit bootstraps from the value of where it cut."""
+    """(time, env) GAE; truncated episodes bootstrap from the value of the next observation."""
     deltas = rewards + gamma * np.where(rollout.terminated, 0.0, next_values) - values
     episode_ends = rollout.terminated | rollout.truncated
     advantages = np.empty_like(rewards)
     next_advantages = np.zeros(rewards.shape[1])
     for time in reversed(range(len(rewards))):
-        next_advantages = np.where(episode_ends[time], 0.0, next_advantages)  # what follows belongs to another episode
+        next_advantages = np.where(episode_ends[time], 0.0, next_advantages)  # reset at episode boundaries
         next_advantages = advantages[time] = deltas[time] + gamma * gae_lambda * next_advantages
     return advantages
 
 
 @dataclass(frozen=True)
 class TrainingBatch:
-    """A rollout as an update sees it: every step of every agent in one row."""
+    """A rollout flattened over time and environments, one step per row."""
 
     inputs: Float32
     """(row, observation) scaled for the policy."""
@@ -51,7 +51,7 @@ def training_batch(
     gamma: float,
     gae_lambda: float,
 ) -> TrainingBatch:
-    """Advantages and value targets of the (time, agent) rewards, by the value function."""
+    """Advantages and value targets of the (time, env) rewards, by the value function."""
     inputs = policy.inputs(rollout.observations.reshape(-1, policy.network.layer_sizes[0]))
     values = value_network.forward(value_parameters, inputs)[-1].reshape(rewards.shape).astype(np.float64)
     next_values = np.zeros(rewards.shape)
@@ -65,15 +65,15 @@ def training_batch(
 
 
 @dataclass(frozen=True)
-class Agent:
-    """Policy, value function and its optimizer between two updates: everything that must survive an interruption."""
+class ActorCritic:
+    """Policy, value function and its optimizer: the training state that is checkpointed."""
 
     policy: Policy
     value_parameters: Float32
     """(value network's size,)"""
     value_optimizer: Adam
     rollout_state: RolloutState | None = None
-    """Where the next rollout goes on; None where every rollout is whole episodes."""
+    """Environment states carried over to the next rollout; None where every rollout is whole episodes."""
 
     def arrays(self) -> Arrays:
         """Everything about it, for a snapshot."""
@@ -82,8 +82,8 @@ class Agent:
         rollout_arrays = {} if state is None else {"rollout states": state.states, "rollout steps_left": state.steps_left}
         return {**policy_arrays, **rollout_arrays, "value": self.value_parameters, **self.value_optimizer.arrays("value")}
 
-    def restored(self, snapshot: Snapshot) -> "Agent":
-        """The agent that `arrays` described, on the networks of this one."""
+    def restored(self, snapshot: Snapshot) -> "ActorCritic":
+        """The agent that `arrays` described, with this one's network architecture."""
         policy = replace(
             self.policy,
             parameters=snapshot["policy"],
@@ -91,19 +91,19 @@ class Agent:
             center=snapshot["center"],
             scale=snapshot["scale"],
         )
-        going_on = "rollout states" in snapshot
-        state = RolloutState(snapshot["rollout states"], snapshot["rollout steps_left"]) if going_on else None
-        return Agent(policy, snapshot["value"], self.value_optimizer.restored("value", snapshot), state)
+        has_rollout_state = "rollout states" in snapshot
+        state = RolloutState(snapshot["rollout states"], snapshot["rollout steps_left"]) if has_rollout_state else None
+        return ActorCritic(policy, snapshot["value"], self.value_optimizer.restored("value", snapshot), state)
 
 
 def rollout_episodes(
-    simulator: Simulator, policy: Policy, *, batch_size: int, rng: Generator, reward: Reward | None = None, restart: Restart | None = None
+    simulator: Simulator, policy: Policy, *, batch_size: int, rng: Generator, reward: Reward | None = None, reset: Reset | None = None
 ) -> Rollout:
-    """As many agents as make about `batch_size` steps in one episode's length, all from new starts."""
-    restart = restart or initial_restart(simulator)
-    settings: dict[str, Any] = {"steps": simulator.horizon, "rng": rng, "reward": reward, "restart": restart}
-    state = RolloutState(*restart(np.arange(agents_for(batch_size, simulator)), rng))
-    return collect_rollout(simulator, lambda seen: policy.sample(seen, rng), state=state, **settings)
+    """As many environments as make about `batch_size` steps in one episode's length, all freshly reset."""
+    reset = reset or initial_reset(simulator)
+    settings: dict[str, Any] = {"steps": simulator.horizon, "rng": rng, "reward": reward, "reset": reset}
+    state = RolloutState(*reset(np.arange(n_envs_for(batch_size, simulator)), rng))
+    return collect_rollout(simulator, lambda observations: policy.sample(observations, rng), state=state, **settings)
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,8 @@ class Trpo:
 
     batch_size: int = 5000  # environment steps per update
     n_envs: int = 0
-    """How many agents step at once, each going on in the next rollout where it was; 0: as many as make the batch in whole episodes, all
-    from new starts, as released."""
+    """Environments stepped in parallel, whose episodes continue in the next rollout; 0: as many as make the batch in whole episodes, all
+    freshly reset, as in the authors' code."""
     gamma: float = 0.995
     gae_lambda: float = 0.97
     max_kl: float = 0.01  # per update
@@ -147,7 +147,7 @@ class Trpo:
     def value_network(self, inputs: int) -> Mlp:
         return Mlp((inputs, *self.hidden_sizes, 1))
 
-    def initial_agent(self, simulator: Simulator, *, center: Array, scale: Array, rng: Generator) -> Agent:
+    def initial_agent(self, simulator: Simulator, *, center: Array, scale: Array, rng: Generator) -> ActorCritic:
         """An untrained agent that sees observations centered and scaled."""
         inputs, outputs = len(center), len(simulator.action_low)
         network, value_network = Mlp((inputs, *self.hidden_sizes, outputs)), self.value_network(inputs)
@@ -155,34 +155,34 @@ class Trpo:
         policy = Policy.fresh(network, center=center, scale=scale, low=low, high=high, std=self.initial_std, rng=rng)
         value_parameters = value_network.init_parameters(rng)
         optimizer = Adam.fresh(value_network.size, learning_rate=self.value_learning_rate)
-        return Agent(policy, value_parameters, optimizer, self.initial_rollout_state(simulator, rng=rng))
+        return ActorCritic(policy, value_parameters, optimizer, self.initial_rollout_state(simulator, rng=rng))
 
     def initial_rollout_state(self, simulator: Simulator, *, rng: Generator) -> RolloutState | None:
-        """Of the agents that go on from rollout to rollout, if any do."""
+        """Environment states to begin with; None where every rollout is whole episodes."""
         return RolloutState.staggered(simulator, self.n_envs, rng) if self.n_envs else None
 
-    def collect(
-        self, simulator: Simulator, agent: Agent, *, rng: Generator, reward: Reward | None = None, restart: Restart | None = None
+    def collect_rollouts(
+        self, simulator: Simulator, agent: ActorCritic, *, rng: Generator, reward: Reward | None = None, reset: Reset | None = None
     ) -> Rollout:
-        """A batch under the agent's policy; new episodes start as `restart` says, or as usual."""
+        """A batch under the agent's policy; environments are reset by `reset`, by default to the simulator's initial states."""
         policy, state = agent.policy, agent.rollout_state
-        settings: dict[str, Any] = {"rng": rng, "reward": reward, "restart": restart}
+        settings: dict[str, Any] = {"rng": rng, "reward": reward, "reset": reset}
         if state is None:
             return rollout_episodes(simulator, policy, batch_size=self.batch_size, **settings)
         steps = max(1, round(self.batch_size / len(state.steps_left)))
-        return collect_rollout(simulator, lambda seen: policy.sample(seen, rng), state=state, steps=steps, **settings)
+        return collect_rollout(simulator, lambda observations: policy.sample(observations, rng), state=state, steps=steps, **settings)
 
-    def update(self, agent: Agent, rollout: Rollout, rewards: Array, *, rng: Generator) -> tuple[Agent, dict[str, float]]:
-        """One TRPO step on the (time, agent) rewards and one fit of the value function."""
+    def update(self, agent: ActorCritic, rollout: Rollout, rewards: Array, *, rng: Generator) -> tuple[ActorCritic, dict[str, float]]:
+        """One TRPO step on the (time, env) rewards and one fit of the value function."""
         policy, parameters = agent.policy, agent.value_parameters
         network = self.value_network(policy.network.layer_sizes[0])
         batch = training_batch(rollout, rewards, policy, network, parameters, gamma=self.gamma, gae_lambda=self.gae_lambda)
-        improved, diagnostics = policy_step(policy, batch, settings=self, rng=rng)
+        new_policy, diagnostics = policy_step(policy, batch, settings=self, rng=rng)
         parameters, optimizer = self.fit_value_function(agent, network, batch, rng=rng)
-        diagnostics["std"] = float(np.exp(improved.log_std).mean())
-        return Agent(improved, parameters, optimizer, None if agent.rollout_state is None else rollout.state), diagnostics
+        diagnostics["std"] = float(np.exp(new_policy.log_std).mean())
+        return ActorCritic(new_policy, parameters, optimizer, None if agent.rollout_state is None else rollout.state), diagnostics
 
-    def fit_value_function(self, agent: Agent, network: Mlp, batch: TrainingBatch, *, rng: Generator) -> tuple[Float32, Adam]:
+    def fit_value_function(self, agent: ActorCritic, network: Mlp, batch: TrainingBatch, *, rng: Generator) -> tuple[Float32, Adam]:
         """Least squares towards the value targets, in minibatches."""
         parameters, optimizer = agent.value_parameters.copy(), agent.value_optimizer.copy()
         rows = len(batch.inputs)
@@ -195,15 +195,15 @@ class Trpo:
 
 
 def policy_step(policy: Policy, batch: TrainingBatch, *, settings: Trpo, rng: Generator) -> tuple[Policy, dict[str, float]]:
-    """The policy with the largest surrogate advantage whose mean KL divergence from the old one stays below `max_kl`."""
+    """One natural-gradient step with a backtracking line search; the old policy where no step is accepted."""
     inputs, actions, advantages = batch.inputs, batch.actions, batch.advantages
     network, theta = policy.network, np.concatenate([policy.parameters, policy.log_std])
     values = network.forward(policy.parameters, inputs)
     mean, variance = values[-1], np.exp(2 * policy.log_std)
-    deviations = actions - mean
-    per_sample = np.float32(1 / len(inputs))
-    mean_gradients = deviations / variance * (advantages * per_sample)[:, None]
-    log_std_gradient = ((deviations**2 / variance - 1) * (advantages * per_sample)[:, None]).sum(axis=0)
+    action_errors = actions - mean
+    inverse_count = np.float32(1 / len(inputs))
+    mean_gradients = action_errors / variance * (advantages * inverse_count)[:, None]
+    log_std_gradient = ((action_errors**2 / variance - 1) * (advantages * inverse_count)[:, None]).sum(axis=0)
     gradient = np.concatenate([network.backward(policy.parameters, values, mean_gradients), log_std_gradient])
 
     subset = rng.permutation(len(inputs))[: max(1, round(settings.fisher_fraction * len(inputs)))]
@@ -226,11 +226,11 @@ def policy_step(policy: Policy, batch: TrainingBatch, *, settings: Trpo, rng: Ge
     expected_improvement = float(gradient @ full_step)
 
     for step_fraction in 0.8 ** np.arange(15):  # backtracking line search
-        proposed = theta + np.float32(step_fraction) * full_step
-        parameters, log_std = proposed[: network.size], proposed[network.size :]
+        new_theta = theta + np.float32(step_fraction) * full_step
+        parameters, log_std = new_theta[: network.size], new_theta[network.size :]
         new_mean = network.forward(parameters, inputs)[-1]
         new_variance = np.exp(2 * log_std)
-        log_ratio = (0.5 * (deviations**2 / variance - (actions - new_mean) ** 2 / new_variance) + policy.log_std - log_std).sum(axis=1)
+        log_ratio = (0.5 * (action_errors**2 / variance - (actions - new_mean) ** 2 / new_variance) + policy.log_std - log_std).sum(axis=1)
         improvement = float(((np.exp(log_ratio) - 1) * advantages).mean())
         divergence = (log_std - policy.log_std + (variance + (mean - new_mean) ** 2) / (2 * new_variance) - 0.5).sum(axis=1)
         kl = float(divergence.mean())
@@ -239,20 +239,20 @@ def policy_step(policy: Policy, batch: TrainingBatch, *, settings: Trpo, rng: Ge
     return policy, {"kl": 0.0, "surrogate improvement": 0.0}
 
 
-def conjugate_gradient(product: Callable[[Float32], Float32], target: Float32, *, iterations: int) -> tuple[Float32, Float32]:
-    """An approximate solution of product(x) = target, and its residual target - product(x)."""
-    solution = np.zeros_like(target)
-    residual, direction = target.copy(), target.copy()
-    residual_norm = residual @ residual
+def conjugate_gradient(matvec: Callable[[Float32], Float32], b: Float32, *, iterations: int) -> tuple[Float32, Float32]:
+    """An approximate solution of A x = b, where matvec(x) is A x, and its residual b - A x."""
+    solution = np.zeros_like(b)
+    residual, direction = b.copy(), b.copy()
+    squared_norm = residual @ residual
     for _ in range(iterations):
-        if residual_norm < 1e-10:
+        if squared_norm < 1e-10:
             break
-        image = product(direction)
-        step_size = residual_norm / (direction @ image)
+        a_direction = matvec(direction)
+        step_size = squared_norm / (direction @ a_direction)
         solution += step_size * direction
-        residual -= step_size * image
-        residual_norm, previous = residual @ residual, residual_norm
-        direction = residual + np.float32(residual_norm / previous) * direction
+        residual -= step_size * a_direction
+        squared_norm, previous = residual @ residual, squared_norm
+        direction = residual + np.float32(squared_norm / previous) * direction
     return solution, residual
 
 
@@ -260,7 +260,7 @@ def conjugate_gradient(product: Callable[[Float32], Float32], target: Float32, *
 class TrainingState:
     """An agent between two iterations of training."""
 
-    agent: Agent
+    agent: ActorCritic
     steps: int
     """Environment steps taken so far."""
     rng: Generator
@@ -273,12 +273,12 @@ class TrainingState:
 def train(
     simulator: Simulator, *, settings: Trpo, reward: Reward, rng: Generator, resume: Snapshot | None = None
 ) -> Iterator[TrainingState]:
-    """Reinforcement learning of a reward: the untrained agent first, then after every iteration; the caller says when to stop."""
+    """TRPO on a reward function: yields the untrained agent, then the agent after each iteration, without end."""
     low, high = simulator.action_low, simulator.action_high
     random_rollout = collect_rollout(
         simulator,
         lambda observations: rng.uniform(low, high, (len(observations), len(low))),
-        state=RolloutState.fresh(simulator, agents_for(settings.batch_size, simulator), rng),
+        state=RolloutState.fresh(simulator, n_envs_for(settings.batch_size, simulator), rng),
         steps=simulator.horizon,
         rng=rng,
     )
@@ -291,6 +291,6 @@ def train(
             agent = replace(agent, rollout_state=settings.initial_rollout_state(simulator, rng=rng))
     while True:
         yield TrainingState(agent, steps, rng)
-        rollout = settings.collect(simulator, agent, rng=rng, reward=reward)
+        rollout = settings.collect_rollouts(simulator, agent, rng=rng, reward=reward)
         agent, _ = settings.update(agent, rollout, rollout.rewards, rng=rng)
         steps += rollout.steps

@@ -89,7 +89,7 @@ def test_a_setting_that_is_true_or_false_is_read_as_such() -> None:
         ("sigmo=3", "unknown setting 'sigmo' of driving/slow with Cloning; did you mean sigma"),
         ("sigma=wide", "sigma='wide' is not a float; it is now 100.0"),
         ("sigma=-1", r"RectifiedOptimality\.sigma is -1\.0; it must be above 0"),
-        ("updates=2.5", "updates='2.5' is not a int; it is now 20000"),
+        ("updates=2.5", "updates='2.5' is not a int; it is now 60000"),
         ("model.search=2", "unknown setting 'search'; did you mean searches"),
         ("model.searches.more=2", r"cannot set searches\.more=2; set searches"),
         ("model=3", "unknown setting 'model'"),

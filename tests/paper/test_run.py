@@ -23,7 +23,7 @@ from imitable.formats import npz
 from imitable.learners import Cloning, Gail, IcGail, Sail, TwoIwil
 from imitable.networks import Policy
 from imitable.paper import TASK_NAMES
-from imitable.paper.methods import METHODS
+from imitable.paper.methods import METHODS, find_method
 from imitable.paper.run import Experiment, collected, run, run_in_folder
 from imitable.paper.tasks import find_task
 from imitable.scores import RectifiedOptimality, ReplayFeasibility
@@ -101,6 +101,15 @@ def test_overrides_reach_the_score_and_the_learner() -> None:
     feasibility, optimality = changed.score.factors  # type: ignore[attr-defined]
     assert (feasibility.delta_s, optimality.sigma, optimality.feasibility.delta_s) == (0.5, 3.0, 0.5)
     assert changed.learner.updates == 7  # type: ignore[attr-defined]
+
+
+def test_parameters_of_a_users_own_score_are_set_by_name(write_module: Write) -> None:
+    write_module("own_score", "from imitable.scores import NaiveOptimality\nMINE = NaiveOptimality(sigma=2.0)\n")
+    mine = find_method("own_score:MINE")
+    assert cloning(mine).score.sigma == 2.0  # type: ignore[attr-defined]
+    assert cloning(mine, overrides=["score.sigma=5", "updates=7"]).score.sigma == 5.0  # type: ignore[attr-defined]
+    with pytest.raises(ImitableError, match=r"unknown setting 'sigm'; did you mean sigma"):
+        cloning(mine, overrides=["score.sigm=5"])
 
 
 # In memory

@@ -6,6 +6,9 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional, UseAppendAction, arg
 
+from imitable.inverse_dynamics import INVERSE_DYNAMICS
+from imitable.learners import LEARNERS
+
 TaskName = Positional[Annotated[str, arg(metavar="TASK", help="such as driving/slow; `imitable tasks` lists them; or module:object")]]
 Output = Annotated[Path, arg(aliases=["-o"], help="where to write")]
 Seed = Annotated[int, arg(help="the same seed gives the same bytes")]
@@ -15,8 +18,8 @@ Composition = Annotated[
 ]
 Overwrite = Annotated[bool, arg(help="replace what is there")]
 Resume = Annotated[bool, arg(help="go on with a run that is there")]
-LearnerName = Annotated[str | None, arg(help="cloning, gail, ic-gail, 2iwil, sail or module:object instead of the task's own")]
-InverseName = Annotated[str | None, arg(help="inverse dynamics: solved (the default), learned (the paper's recipe) or module:object")]
+LearnerName = Annotated[str | None, arg(help=f"{', '.join(LEARNERS)} or module:object instead of the task's own")]
+InverseName = Annotated[str | None, arg(help=f"inverse dynamics: {', '.join(INVERSE_DYNAMICS)} or module:object")]
 RobotName = Annotated[str, arg(metavar="ROBOT", help="such as Hopper-v5 (Gymnasium), go2.xml, arm.urdf, driving/slow, or module:object")]
 
 

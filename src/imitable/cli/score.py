@@ -14,7 +14,7 @@ from imitable.cli.check import in_robot_columns, quick_check
 from imitable.cli.options import InverseName, Overwrite, RobotName, RobotSettings, RobotSettingsArgument, Seed
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
-from imitable.formats import read
+from imitable.formats import FORMATS, read
 from imitable.inverse_dynamics import INVERSE_DYNAMICS
 from imitable.paper import TASK_NAMES
 from imitable.paper.methods import find_method
@@ -40,7 +40,7 @@ MUCH = 0.1
 
 
 def score(
-    data: Positional[Annotated[tuple[Path, ...], arg(metavar="DATA", help="demonstrations: .npz, .csv, or folders of them")]],
+    data: Positional[Annotated[tuple[Path, ...], arg(metavar="DATA", help=f"demonstrations: {', '.join(FORMATS)}, or folders of them")]],
     *,
     robot: RobotName,
     output: Annotated[Path, arg(aliases=["-o"], help="a folder, for scores.parquet, steps.parquet and scores.png")],

@@ -40,7 +40,7 @@ def train(
     *,
     output: Annotated[Path, arg(aliases=["-o"], help="a folder for the run")],
     method: Annotated[Method, arg(help="draw by weight, by feasibility or optimality alone, or all demonstrations alike")] = "ours",
-    learner: Annotated[str | None, arg(help="cloning (the default), gail, ic-gail, 2iwil, sail or module:object")] = None,
+    learner: Annotated[str | None, arg(help=f"{', '.join(LEARNERS)} or module:object; cloning by default")] = None,
     seed: Seed = 0,
     overrides: Overrides = (),
     overwrite: Overwrite = False,

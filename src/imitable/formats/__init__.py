@@ -8,7 +8,10 @@ from pathlib import Path
 from imitable.demonstrations import Demonstrations, join
 from imitable.errors import ImitableError
 
-FORMATS = {".npz": "npz", ".csv": "csv"}
+FORMATS = {
+    ".npz": "npz",
+    ".csv": "csv",
+}
 """File suffix to the module that has `read(path) -> Demonstrations`, imported when such a file is read."""
 
 

@@ -15,7 +15,10 @@ from imitable.inverse_dynamics.base import (
 from imitable.inverse_dynamics.learned import Learned
 from imitable.inverse_dynamics.solved import Solved, floored_scale, step_scale
 
-INVERSE_DYNAMICS = {"solved": Solved(), "learned": Learned()}
+INVERSE_DYNAMICS = {
+    "solved": "imitable.inverse_dynamics.solved:Solved",
+    "learned": "imitable.inverse_dynamics.learned:Learned",
+}
 """By the name that `--inverse` takes."""
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Two uses that adversarial learners make of demonstrated observations: absorbing end states, and starts for the agent."""
+"""Two uses that adversarial learners make of demonstrated observations: absorbing end states, and resets to them."""
 
 from dataclasses import dataclass, replace
 
@@ -30,17 +30,17 @@ def absorbed(sampler: TransitionSampler, robot: Simulator) -> TransitionSampler:
 
 
 @dataclass(frozen=True)
-class DemonstratedStarts:
-    """A `Restart`: the first agents start whole episodes as usual; the others a few steps from a demonstrated observation."""
+class DemonstratedResets:
+    """A `Reset`: the first environments start whole episodes in initial states; the others a few steps from a demonstrated observation."""
 
     robot: Simulator
     sampler: TransitionSampler
-    usual: int  # agents
+    regular_envs: int
     steps: int  # of the others' episodes
 
-    def __call__(self, agents: Integers, rng: Generator) -> tuple[Array, Integers]:
-        states, steps_left = self.robot.initial_states(len(agents), rng), np.full(len(agents), self.robot.horizon)
-        others = np.flatnonzero(agents >= self.usual)
+    def __call__(self, envs: Integers, rng: Generator) -> tuple[Array, Integers]:
+        states, steps_left = self.robot.initial_states(len(envs), rng), np.full(len(envs), self.robot.horizon)
+        others = np.flatnonzero(envs >= self.regular_envs)
         if len(others):
             restored = self.robot.restore(self.sampler.draw(len(others), rng)[0], states[others])
             going_on = ~self.robot.terminated(restored) & np.isfinite(restored).all(axis=1)

@@ -9,12 +9,12 @@ import numpy as np
 from imitable.arrays import Array, Float32, Generator, Snapshot, generator_state, restore_generator
 from imitable.assessment import Assessment
 from imitable.errors import check_fields, layer_sizes
-from imitable.learners._demonstrated import DemonstratedStarts, absorbed
+from imitable.learners._demonstrated import DemonstratedResets, absorbed
 from imitable.learners._discriminator import AGENT, DEMONSTRATED, Discriminator, LossTerm
 from imitable.learners.base import Checkpoint
 from imitable.learners.cloning import Cloning
 from imitable.networks import Adam, Mlp, Policy, TransitionScaling, input_scaling
-from imitable.rollouts import Rollout, agents_for
+from imitable.rollouts import Rollout, n_envs_for
 from imitable.sampling import TransitionSampler
 from imitable.simulators import Simulator
 from imitable.trpo import Trpo
@@ -25,7 +25,8 @@ LossTerms = Callable[[Float32, Float32, Generator], Sequence[LossTerm]]
 
 @dataclass(frozen=True)
 class Gail:
-    """State-only GAIL, with what it takes to learn from perfect demonstrations (docs/peers.md); `Gail.released()` is without."""
+    """State-only GAIL with a gradient penalty, noise on the discriminator's inputs, absorbing states and resets to demonstrations
+    (docs/peers.md); `Gail.released()` is without."""
 
     rounds: int = 500
     discriminator_learning_rate: float = 1e-3  # Adam
@@ -34,24 +35,24 @@ class Gail:
     """Transitions of the agent per step, and about as many demonstrated ones; 0: all of the round's, as released."""
     discriminator_hidden_sizes: tuple[int, ...] = (100, 100)
     gradient_penalty: float = 0.1
-    """Coefficient, between demonstrated and visited transitions; 0: none, as released. Without it the discriminator is soon sure of few
-    demonstrations that are all alike, its reward is 0 wherever the agent goes, and nothing is learned."""
+    """Coefficient, between demonstrated and visited transitions; 0: none, as released. Without it the discriminator overfits few
+    demonstrations and saturates: its reward is 0 wherever the agent goes, and nothing is learned."""
     discriminator_noise: float = 1.0
     """Standard deviation of noise on the observations that the discriminator learns from, in units of what one random action changes; 0:
     none, as released. An agent samples its actions and a demonstrator does not; that alone tells them apart, and the agent would first of
     all stop exploring."""
     absorbing: bool = True
     """Whether an episode or a demonstration that terminates is taken to stay in its last state, which the discriminator sees and rewards,
-    too. False: nothing follows an end, as released, so that rewards, which are above 0, are a reason never to arrive."""
+    too. False: nothing follows an end, as released, so that rewards, which are above 0, bias against termination."""
     demonstrated_share: float = 0.5
-    """Of the agents, that start from demonstrated observations instead of the robot's own starts; 0: none, as released. A gait is found in
-    its midst long before it is found from a standstill."""
-    demonstrated_steps: int = 50  # until such an agent starts again
+    """Of the environments, that are reset to demonstrated observations instead of initial states; 0: none, as released. Resets in the
+    middle of a gait ease exploration."""
+    demonstrated_steps: int = 50  # until such an environment is reset again
     start: Literal["random", "cloning"] = "random"
     """The first policy: a random one, as released, or a clone of the recovered actions."""
     cloning: Cloning = field(default_factory=lambda: Cloning(updates=5_000))  # of start="cloning"
     cloned_std: float = 0.1  # of actions around the clone's
-    frozen_rounds: int = 5  # in which a clone does not move, until value function and discriminator know it
+    frozen_rounds: int = 5  # warm-up of value function and discriminator, in which a clone is not updated
     final_fraction: float = 0.1  # of max_kl and of the discriminator's learning rate, to which both are annealed
     trpo: Trpo = field(default_factory=Trpo)
     checkpoint_every: int = 20  # rounds
@@ -110,7 +111,7 @@ class Gail:
     ) -> Iterator[Checkpoint]:
         """Policy against discriminator, whatever its loss of the transitions `shown`.
 
-        By the weights inputs are scaled, agents start and a first policy is cloned. Snapshots hold `extra`, too.
+        The weights set input scaling, demonstrated resets and the policy cloned first. Snapshots hold `extra`, too.
         """
         robot, sampler = assessment.robot, TransitionSampler(assessment.demonstrations, weights)
         observations, next_observations = sampler.draw(10_000, rng)
@@ -126,7 +127,7 @@ class Gail:
         demonstrated = discriminator.inputs(shown.demonstrations.observations[rows], shown.demonstrations.observations[rows + 1])
         parameters = network.init_parameters(rng)
         optimizer, done, steps, diverged = Adam.fresh(network.size, learning_rate=self.discriminator_learning_rate), 0, 0, 0
-        restart = self.starts(robot, sampler)
+        reset = self.demonstrated_resets(robot, sampler)
         if self.start == "cloning":
             agent = replace(agent, policy=self.cloned(assessment, weights, rng=rng, resume=resume))
         if resume is not None:
@@ -134,14 +135,14 @@ class Gail:
             parameters, optimizer = resume["discriminator"].copy(), optimizer.restored("discriminator", resume)
             done, steps, diverged = (int(resume[name]) for name in ("done", "steps", "diverged"))
             restore_generator(rng, resume["rng"])
-        elif restart is not None and agent.rollout_state is not None:
-            agent.rollout_state.steps_left[restart.usual :] = 0  # these start again at once
+        elif reset is not None and agent.rollout_state is not None:
+            agent.rollout_state.steps_left[reset.regular_envs :] = 0  # reset at once
         while done < self.rounds:
             # Adversaries circle each other; ever smaller steps let them converge.
             annealing = 1.0 - (1.0 - self.final_fraction) * done / self.rounds
             trpo = replace(self.trpo, max_kl=annealing * self.trpo.max_kl)
             optimizer.learning_rate = annealing * self.discriminator_learning_rate
-            rollout = trpo.collect(robot, agent, rng=rng, restart=restart)
+            rollout = trpo.collect_rollouts(robot, agent, rng=rng, reset=reset)
             visited, rewards = self.rewarded(rollout, discriminator, parameters, rng=rng)
             before = agent.policy
             agent, diagnostics = trpo.update(agent, rollout, rewards, rng=rng)
@@ -160,7 +161,7 @@ class Gail:
                 yield Checkpoint(agent.policy, steps, done / self.rounds, snapshot, diagnostics, diverged)
 
     def rewarded(self, rollout: Rollout, discriminator: Discriminator, parameters: Float32, *, rng: Generator) -> tuple[Float32, Array]:
-        """Discriminator inputs (N, 2 * observation) of what was visited, absorbing states included, and (time, agent) rewards."""
+        """Discriminator inputs (N, 2 * observation) of what was visited, absorbing states included, and (time, env) rewards."""
         visited = discriminator.inputs(*rollout.transitions())
         rewards = discriminator.reward(parameters, visited).reshape(rollout.terminated.shape)
         if self.absorbing and rollout.terminated.any():
@@ -173,13 +174,13 @@ class Gail:
             visited = every[rng.integers(len(every), size=len(visited))]
         return visited, rewards
 
-    def starts(self, robot: Simulator, sampler: TransitionSampler) -> DemonstratedStarts | None:
-        """Where agents start, if some do not as usual."""
+    def demonstrated_resets(self, robot: Simulator, sampler: TransitionSampler) -> DemonstratedResets | None:
+        """How environments are reset; None: to initial states."""
         if not self.demonstrated_share:
             return None
-        agents = self.trpo.n_envs or agents_for(self.trpo.batch_size, robot)
-        return DemonstratedStarts(
-            robot, sampler, round((1 - self.demonstrated_share) * agents), min(self.demonstrated_steps, robot.horizon)
+        n_envs = self.trpo.n_envs or n_envs_for(self.trpo.batch_size, robot)
+        return DemonstratedResets(
+            robot, sampler, round((1 - self.demonstrated_share) * n_envs), min(self.demonstrated_steps, robot.horizon)
         )
 
     def cloned(self, assessment: Assessment, weights: Array, *, rng: Generator, resume: Snapshot | None) -> Policy:

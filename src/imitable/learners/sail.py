@@ -265,7 +265,7 @@ class SailState:
             self.inverse_residual.regress(inputs[rows], residuals[rows])
 
     def ppo_update(self, rollout: Rollout, rewards: Array) -> dict[str, float]:
-        """PPO on the (time, agent) rewards, held by the prior."""
+        """PPO on the (time, env) rewards, held by the prior."""
         sail, policy, value = self.sail, self.policy, self.value
         batch = training_batch(rollout, rewards, policy, value.network, value.parameters, gamma=sail.gamma, gae_lambda=sail.gae_lambda)
         inputs, actions, advantages, value_targets = batch.inputs, batch.actions, batch.advantages[:, None], batch.value_targets

@@ -15,7 +15,7 @@ from imitable.inverse_dynamics import INVERSE_DYNAMICS
 from imitable.learners import LEARN_VERSION, Learner
 from imitable.paper.demonstrators import COLLECT_VERSION, DEMONSTRATIONS, collect
 from imitable.paper.methods import Method
-from imitable.paper.overrides import with_overrides
+from imitable.paper.overrides import with_overrides, with_replaced
 from imitable.paper.tasks import Task
 from imitable.pipeline import Record, Result, Streams, imitate
 from imitable.registry import find
@@ -43,8 +43,10 @@ class Experiment:
         if inverse is not None:
             task = task.with_model(find("inverse dynamics", inverse, INVERSE_DYNAMICS, needs=("fit", "restored")))
         chosen = task.find_learner(method.learner or learner)
-        task, chosen = with_overrides(task, chosen, overrides)
-        return cls(task, method, method.score(task), chosen)
+        of_score = [each for each in overrides if each.startswith("score.")]
+        task, chosen = with_overrides(task, chosen, [each for each in overrides if each not in of_score])
+        score = with_replaced({"score": method.score(task)}, of_score, place=f" of {method.name}")["score"]
+        return cls(task, method, score, chosen)
 
     def config(
         self,
