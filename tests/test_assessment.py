@@ -9,11 +9,11 @@ import pytest
 import turntable
 from cart import CART, Clipped, pushes
 from imitable.arrays import Array, Arrays, Generator, Progress, no_progress
-from imitable.assessment import ASSESS_VERSION, Assessment, Exploration, assess, check_columns, steps_since_restorable
+from imitable.assessment import ASSESS_VERSION, Assessment, Exploration, assess, check_columns
 from imitable.demonstrations import Demonstrations, join
 from imitable.errors import ImitableError
 from imitable.inverse_dynamics import Solved
-from imitable.noise import noisy
+from imitable.noise import noisy, steps_since_restorable
 from imitable.paper import driving
 from imitable.pipeline import facts, imitate, score_table
 from imitable.rollouts import Episodes, run_episodes

@@ -183,8 +183,11 @@ def test_scoring_on_a_tasks_target_takes_the_tasks_numbers(imitable, demos: Path
     sigma = task.optimality.sigma
     expected, compared = np.exp(-0.5 * ((given.returns - table["rectified_return"]) / sigma) ** 2), np.isfinite(table["optimality"])
     assert 0 < compared.sum() < 40
+    wholly = table["feasibility"] > task.optimality.feasible_above
+    usual = expected[compared & wholly].mean()
+    expected = np.where(wholly, expected, np.minimum(expected, usual))
     assert table["optimality"][compared] == pytest.approx(expected[compared])
-    expected[~compared] = expected[compared & (table["feasibility"] > 0.5)].mean()
+    expected[~compared] = usual
     assert table["weight"] == pytest.approx(table["feasibility"] * expected)
     assert (table["rectified_return"] < given.returns.max()).any(), "the radius is not the task's"
 

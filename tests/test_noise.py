@@ -10,7 +10,7 @@ from cart import CART, Cart, Clipped, pushes
 from imitable.arrays import Array, Booleans
 from imitable.demonstrations import Demonstrations, join
 from imitable.inverse_dynamics import Solved, step_scale
-from imitable.noise import is_noise, noise_level, noise_margin, noisy, restorable_rows
+from imitable.noise import is_noise, noise_level, noise_margin, noisy, restorable_rows, round_to, rounding_units
 from imitable.rollouts import Episodes
 from imitable.tracking import rollout_from
 
@@ -137,3 +137,30 @@ def test_noise_seldom_moves_a_clipped_velocity_beyond_its_margin(level: float) -
     assert restorable_rows(given, Clipped(), margin=noise_margin(level, SCALE)).mean() < 0.005
     slow = noisy(Demonstrations(limit.observations * 0.1, [4999]), 0.05, SCALE, np.random.default_rng(0))
     assert restorable_rows(slow, Clipped(), margin=noise_margin(0.05, SCALE)).all(), "and what is far from the limit stays"
+
+
+@pytest.mark.parametrize("places", [0, 2, 5, 8])
+def test_the_last_decimal_place_of_a_column_is_found(places: int) -> None:
+    values = np.random.default_rng(0).normal(size=(400, 3)) * [100, 100, 1]
+    values[:, 1] = np.round(values[:, 1], places)
+    assert rounding_units(values).tolist() == pytest.approx([0, 10.0**-places, 0])
+
+
+def test_a_column_of_few_values_is_not_coarser_than_the_others() -> None:
+    values = np.round(np.random.default_rng(0).normal(size=(400, 3)), 4)
+    values[:, 2] = 1.0  # always the same, such as a joint that is held: that does not make it a whole number
+    assert rounding_units(values) == pytest.approx(np.full(3, 1e-4))
+    values[:, :2] += 1e-10
+    assert not rounding_units(values).any()
+
+
+@pytest.mark.parametrize("unit", [0.0, 0.01, np.array([0.0, 0.5])])
+def test_rounding_gives_the_nearest_multiple_and_leaves_the_rest_alone(unit: float | np.ndarray) -> None:
+    values = np.random.default_rng(0).normal(size=(50, 2))
+    rounded, units = round_to(values, unit), np.broadcast_to(unit, 2)
+    for column in range(2):
+        if units[column]:
+            assert np.abs(rounded[:, column] - values[:, column]).max() <= units[column] / 2 + 1e-12
+            assert np.round(rounded[:, column] / units[column], 6) == pytest.approx(np.round(rounded[:, column] / units[column]))
+        else:
+            assert np.array_equal(rounded[:, column], values[:, column])

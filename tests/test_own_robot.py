@@ -274,7 +274,7 @@ def test_demonstrations_longer_than_the_horizon_are_scored_with_a_warning(imitab
 # Scores of transitions
 
 
-def test_every_transition_has_a_row_and_those_not_tried_are_null(scored: Path) -> None:
+def test_every_transition_has_a_row_and_all_are_tried_where_that_is_cheap(scored: Path) -> None:
     import pyarrow.parquet
 
     steps, scores = pyarrow.parquet.read_table(scored / "steps.parquet"), read_table(scored / "scores.parquet")
@@ -282,11 +282,8 @@ def test_every_transition_has_a_row_and_those_not_tried_are_null(scored: Path) -
     demo, step = steps["demonstration"].to_numpy(), steps["step"].to_numpy()
     assert np.array_equal(demo, np.repeat(np.arange(20), scores["length"]))
     assert np.array_equal(step, np.concatenate([np.arange(length) for length in scores["length"]]))
-    assert 0 < steps["feasibility"].null_count < steps.num_rows
-    assert steps["feasibility"].null_count == steps["verdict"].null_count == steps["miss"].null_count
-    tried = ~steps["feasibility"].is_null().to_numpy(zero_copy_only=False)
-    assert set(demo[tried]) == set(range(20)), "some of every demonstration"
-    assert set(steps["verdict"].to_pylist()) == {None, "followed"}
+    assert steps["feasibility"].null_count == steps["verdict"].null_count == steps["miss"].null_count == 0
+    assert set(steps["verdict"].to_pylist()) == {"followed"}
     assert np.array_equal(steps["weight"].to_numpy(), np.repeat(scores["weight"], scores["length"]))
 
 

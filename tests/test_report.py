@@ -148,18 +148,18 @@ def test_a_table_has_a_line_per_row_and_its_columns_below_each_other(capsys: pyt
 def test_scores_are_printed_by_source(capsys: pytest.CaptureFixture[str]) -> None:
     print_scores(table())
     said = capsys.readouterr().out
-    assert "of 6 demonstrations 2 are kept, 2 the robot cannot follow, 2 are worse than another" in said
+    assert "of 6 demonstrations 2 are kept (1 of them the robot can follow only in part), 2 the robot cannot follow, 2 are worse" in said
     print_scores(table())
     rows = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()[3:]}
-    assert rows["optimal"] == ["2", "-22.5", "100%", "0.51", "58.4%"]
-    assert rows["other-dynamics"] == ["1", "9.0", "0%", "1.00", "0.0%"]
+    assert rows["optimal"] == ["2", "-22.5", "1.00", "0.51", "58.4%"]
+    assert rows["other-dynamics"] == ["1", "9.0", "0.00", "1.00", "0.0%"]
 
 
 def test_scores_without_returns_or_weights_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     scores = {name: column for name, column in table().items() if name not in ("optimality", "rectified_return")}
     print_scores(scores | {"weight": np.zeros(6)})
     rows = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()[3:]}
-    assert rows["optimal"] == ["2", "-22.5", "100%", "-", "-"]
+    assert rows["optimal"] == ["2", "-22.5", "1.00", "-", "-"]
 
 
 def test_simulations_that_broke_down_are_told_and_others_are_not(capsys: pytest.CaptureFixture[str]) -> None:

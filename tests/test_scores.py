@@ -487,7 +487,16 @@ def test_only_demonstrations_that_are_mostly_feasible_set_the_standard() -> None
     assert replace(OPTIMALITY, feasible_above=0.5).best_returns(assessment).tolist() == [8, 8, 20, 8]
     assert replace(OPTIMALITY, feasible_above=0.7).best_returns(assessment).tolist() == [0, 0, 20, 8]
     assert replace(OPTIMALITY, feasible_above=0.0).best_returns(assessment).tolist() == [20] * 4
-    assert RectifiedOptimality().feasible_above == 0.5
+    assert RectifiedOptimality().feasible_above == 0.9
+
+
+def test_a_return_that_is_earned_in_part_by_what_is_impossible_is_no_better_than_usual() -> None:
+    score = replace(OPTIMALITY, feasible_above=0.9)
+    assessment = chosen([0, -10, 20, -30], goals=[0.0] * 4, distances=[0.0, 0.0, 0.4, 0.4])  # of feasibility 1, 1, 0.6 and 0.6
+    found = assessment.scored(score)
+    assert found[2] == pytest.approx(found[:2].mean())
+    assert found[3] < found[2], "worse than usual it can be"
+    assert assessment.scored(replace(score, feasible_above=0.0))[2] == 1.0, "the paper's recipe"
 
 
 def test_optimality_without_returns_says_who_needs_them_and_how_many_are_missing() -> None:
@@ -504,9 +513,10 @@ def test_optimality_without_returns_says_who_needs_them_and_how_many_are_missing
 def test_without_some_returns_the_others_compare_and_the_rest_is_not_learned_from() -> None:
     score = replace(OPTIMALITY, feasible_above=0.5, radius=np.inf)
     assessment = chosen([0, -10, np.nan, 50, np.nan], goals=[0.0] * 5, distances=[0, 0, 0, 2, 2])
-    assert assessment.scored(score) == pytest.approx([1, np.exp(-0.5), 0, 1, 0])
+    usual = (1 + np.exp(-0.5)) / 2  # of the fourth, which the robot cannot follow, so that its return of 50 says nothing
+    assert assessment.scored(score) == pytest.approx([1, np.exp(-0.5), 0, usual, 0])
     table = score.table(assessment)
-    assert table["optimality"] == pytest.approx([1, np.exp(-0.5), np.nan, 1, np.nan], nan_ok=True)
+    assert table["optimality"] == pytest.approx([1, np.exp(-0.5), np.nan, usual, np.nan], nan_ok=True)
     assert table["rectified_return"].tolist() == [0, 0, 0, 50, 0]
     assert table["better_neighbour"].tolist() == [-1, 0, -1, -1, -1]
     assert score.facts(assessment)["without_return"] == 2

@@ -147,7 +147,8 @@ def test_a_new_value_exceeds_the_conformal_quantile_as_often_as_promised(rate: f
 # All together
 
 
-def test_tracking_takes_few_windows_and_more_where_they_disagree() -> None:
+def test_tracking_takes_few_windows_and_more_where_they_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("imitable.tracking.STEPS_IN_FULL", 0)
     strengths = np.repeat([1.0, 3.0], 30)  # the second half is impossible
     given = join([pushes(10, seed=0), pushes(10, seed=1, strengths=3.0), pushes(10, seed=2, strengths=strengths)])
     found = tracked(given)
@@ -163,6 +164,20 @@ def test_tracking_takes_few_windows_and_more_where_they_disagree() -> None:
     assert len(found.retraced) == GROUPS * WINDOWS_PER_DEMO
     assert found.retraced.distances.max() < FOLLOWED, "the robot can do what it did"
     assert np.bincount(found.own_windows.demo).max() == np.bincount(found.retraced.demo).max() == WINDOWS_PER_DEMO
+
+
+def test_what_the_robot_can_follow_is_followed_from_beginning_to_end_where_that_is_cheap() -> None:
+    short = np.repeat([1.0, 3.0, 1.0], [40, 3, 17])  # three steps are impossible, which few windows may miss
+    given = join([pushes(10, seed=0), pushes(10, seed=1, strengths=3.0), pushes(10, seed=2, strengths=short)])
+    found = tracked(given)
+    counts, per_demo = np.bincount(found.shown.demo, minlength=30), -(-60 // found.length)
+    assert (counts[10:20] == WINDOWS_PER_DEMO).all(), "what is out of reach everywhere is not tried again"
+    assert (np.delete(counts, np.arange(10, 20)) == per_demo).all()
+    for demo in range(20, 30):
+        mine = found.shown.demo == demo
+        steps = np.unique(np.add.outer(found.shown.start[mine], np.arange(found.length)))
+        assert np.array_equal(steps, np.arange(60))
+        assert found.shown.distances[mine].max() > FOLLOWED, "the impossible steps are found"
 
 
 @pytest.mark.parametrize("level", [0.2, 1.0])

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,11 +19,12 @@ from imitable.inverse_dynamics import (
     Solved,
     coarse_model,
     floored_scale,
+    in_units,
     patient_models,
     step_scale,
     tolerant_model,
 )
-from imitable.noise import is_noise, noise_level, noise_margin, restorable_rows
+from imitable.noise import STEPS_OF_ROUNDING, is_noise, noise_level, noise_margin, noisy, rounding_units, steps_since_restorable
 from imitable.replay import Replay, replay
 from imitable.rollouts import Episodes, explore
 from imitable.scores import Feasibility, RectifiedOptimality, Score, product, why_zero
@@ -31,7 +32,7 @@ from imitable.simulators import Simulator
 from imitable.tracking import Tracked, hides_state, replay_windows, rollout_from, track
 from imitable.windows import Windows
 
-ASSESS_VERSION = 11
+ASSESS_VERSION = 12
 """Raised when the numbers of exploration, inverse dynamics, noise, windows or replay change: what was cached before no longer counts."""
 
 CacheLookup = Callable[[str, Mapping[str, object], Callable[[], Arrays]], Arrays]
@@ -145,8 +146,13 @@ class Assessment:
 
     @cached_property
     def step_scale(self) -> Array:
-        """(observation,) standard deviation of what one random action of the robot changes."""
-        return step_scale(self.own_episodes[0])
+        """(observation,) standard deviation of what one random action of the robot changes, or what rounding leaves of it."""
+        return np.maximum(step_scale(self.own_episodes[0]), STEPS_OF_ROUNDING * self.rounding)
+
+    @cached_property
+    def rounding(self) -> Array:
+        """(observation,) the last decimal place that the demonstrations are written with; 0: not rounded."""
+        return rounding_units(self.demonstrations.observations)
 
     @property
     def noise(self) -> float:
@@ -200,7 +206,8 @@ class Assessment:
     @one_thread()
     def _recover_actions(self, used: Booleans) -> Arrays:
         actions, verdicts = np.zeros((len(used), len(self.robot.action_low))), np.full(len(used), NOT_SETTLED)
-        inverse_dynamics = tolerant_model(self.model, self._noise).restored(self.inverse_dynamics.arrays(), self.robot)
+        lost = float((self.rounding / floored_scale(self.step_scale)).max()) / 2
+        inverse_dynamics = tolerant_model(self.model, max(self._noise, lost)).restored(self.inverse_dynamics.arrays(), self.robot)
         if self.hides_state:  # carried along from step to step
             demo_of = np.repeat(np.arange(len(self.demonstrations)), self.demonstrations.lengths)
             demos = np.unique(demo_of[used])
@@ -248,9 +255,11 @@ class Assessment:
         """Explore, fit f_id, and see what the observations of the robot and of the demonstrations are worth."""
         training, held_out = self.own_episodes
         fitted = self.model.fit(training, self.robot, rng=deepcopy(self.streams[1]), progress=part_of(self.progress, 0.0, 0.4))
+        fitted = in_units(fitted, self.step_scale) if self.rounding.any() else fitted
         learned = {f"model {name}": array for name, array in fitted.arrays().items()}
         scale = floored_scale(self.step_scale)
-        noise, hidden = noise_level(training, self.demonstrations, scale, self.robot), hides_state(training, self.robot, scale)
+        own = replace(training, trajectories=noisy(training.trajectories, 0.0, scale, self.streams[1], rounding=self.rounding))
+        noise, hidden = noise_level(own, self.demonstrations, scale, self.robot), hides_state(training, self.robot, scale)
         noise *= noise < MAX_NOISE
         if noise > NEGLIGIBLE_NOISE and not hidden:
             noise *= is_noise(noise, self.demonstrations, self.robot, fitted, scale=scale, rng=deepcopy(self.streams[2]))
@@ -266,7 +275,7 @@ class Assessment:
         rng, scale = deepcopy(self.streams[2]), floored_scale(self.step_scale)
         noise = self._noise
         inverse = coarse_model(self.model, noise).restored(self.inverse_dynamics.arrays(), self.robot)
-        settings = {"scale": scale, "noise": noise, "rng": rng, "progress": part_of(self.progress, 0.4, 1.0)}
+        settings = {"scale": scale, "noise": noise, "rounding": self.rounding, "rng": rng, "progress": part_of(self.progress, 0.4, 1.0)}
         if self.hides_state:
             tracked = replay_windows(self.demonstrations, self.robot, inverse, self.own_episodes[0], **settings)  # type: ignore[arg-type]
         else:
@@ -311,14 +320,6 @@ NEGLIGIBLE_NOISE = 0.02
 """Estimated noise up to this is taken for none: contacts make the estimate a little too large."""
 MAX_NOISE = 3.0
 """Estimated noise from here on is taken for none: it would hide every step, so the data more likely do not fit the robot."""
-
-
-def steps_since_restorable(demonstrations: Demonstrations, robot: Simulator, *, margin: Array | float = 0.0) -> Integers:
-    """(transition,) steps since an observation of the demonstration last determined the robot's state, 0 where it does; -1: never yet."""
-    rows, index = demonstrations.transition_rows, np.arange(len(demonstrations.transition_rows))
-    last = np.maximum.accumulate(np.where(restorable_rows(demonstrations, robot, margin=margin)[rows], index, -1))
-    first = np.repeat(np.cumsum(demonstrations.lengths) - demonstrations.lengths, demonstrations.lengths)
-    return np.asarray(np.where(last >= first, index - last, -1))
 
 
 def check_columns(demonstrations: Demonstrations, robot: Simulator, *, name: str = "demonstrations") -> None:

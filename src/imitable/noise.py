@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from imitable.arrays import Array, Booleans, Generator
+from imitable.arrays import Array, Booleans, Generator, Integers
 from imitable.demonstrations import Demonstrations
 from imitable.inverse_dynamics import InverseDynamics
 from imitable.rollouts import Episodes
@@ -16,11 +16,27 @@ SOLVED_TRANSITIONS, EXACT_SHARE = 64, 0.05
 """Transitions solved for to see whether an estimated level is noise, and the share of exactly reached ones from which on it is not."""
 
 
+DECIMALS = tuple(range(9))
+"""Decimal places that count as rounded."""
+ROWS, VARIED = 5_000, 20
+"""Rows looked at to see it, and different values of a column that are many."""
+STEPS_OF_ROUNDING = 10
+"""A column that changes less than so many times its last decimal place is compared on that scale: it shows nothing finer."""
+
+
 def restorable_rows(trajectories: Demonstrations, robot: Simulator, *, margin: Array | float = 0.0) -> Booleans:
     """(row,) which observations determine the robot's state: one with a clipped velocity does not. With a margin (observation,) neither
     does one that is as near to its limit, since noise moves what was clipped."""
     observations = trajectories.observations
     return np.asarray(restorable(robot, observations + margin) & restorable(robot, observations - margin))
+
+
+def steps_since_restorable(demonstrations: Demonstrations, robot: Simulator, *, margin: Array | float = 0.0) -> Integers:
+    """(transition,) steps since an observation of the demonstration last determined the robot's state, 0 where it does; -1: never yet."""
+    rows, index = demonstrations.transition_rows, np.arange(len(demonstrations.transition_rows))
+    last = np.maximum.accumulate(np.where(restorable_rows(demonstrations, robot, margin=margin)[rows], index, -1))
+    first = np.repeat(np.cumsum(demonstrations.lengths) - demonstrations.lengths, demonstrations.lengths)
+    return np.asarray(np.where(last >= first, index - last, -1))
 
 
 def noise_margin(noise: float, scale: Array) -> Array:
@@ -71,12 +87,33 @@ def _column_noise(own: tuple[Array, Array], shown: tuple[Array, Array], column: 
     return float(np.sqrt(max(unexplained[1] ** 2 - unexplained[0] ** 2, 0.0))) / amplification
 
 
-def noisy(trajectories: Demonstrations, level: float, scale: Array, rng: Generator) -> Demonstrations:
-    """With noise of this level on every column."""
-    if not level:
+def noisy(trajectories: Demonstrations, level: float, scale: Array, rng: Generator, *, rounding: Array | float = 0.0) -> Demonstrations:
+    """With noise of this level on every column, and rounded to multiples of `rounding` (observation,) where that is above 0."""
+    if not level and not np.any(rounding):
         return trajectories
-    noise = level * scale * rng.standard_normal(trajectories.observations.shape)
-    return Demonstrations(trajectories.observations + noise, trajectories.lengths, trajectories.returns)
+    noise = level * scale * rng.standard_normal(trajectories.observations.shape) if level else 0.0
+    return Demonstrations(round_to(trajectories.observations + noise, rounding), trajectories.lengths, trajectories.returns)
+
+
+def round_to(values: Array, unit: Array | float) -> Array:
+    """Multiples of the unit, where it is above 0."""
+    step = np.where(np.asarray(unit) > 0, unit, 1.0)
+    return np.asarray(np.where(np.asarray(unit) > 0, np.round(values / step) * step, values))
+
+
+def rounding_units(observations: Array) -> Array:
+    """(observation,) the last decimal place that a column is written with, such as 0.001; 0: it is not rounded.
+
+    A column of few values, which may be round by chance, counts as written with as many places as those of many values, at most.
+    """
+    some = observations[:: max(1, len(observations) // ROWS)]
+    places = np.full(some.shape[1], len(DECIMALS))
+    for place in reversed(DECIMALS):
+        on_grid = np.abs(some - np.round(some, place)) <= 1e-12 * np.maximum(1.0, np.abs(some))
+        places[on_grid.all(axis=0)] = place
+    varied = np.array([len(np.unique(column)) >= VARIED for column in some.T])
+    places[~varied] = np.maximum(places[~varied], places[varied].max(initial=0) if varied.any() else len(DECIMALS))
+    return np.where(places < len(DECIMALS), 10.0**-places, 0.0)
 
 
 def is_noise(

@@ -64,13 +64,15 @@ def self_check(assessment: Assessment, *, rng: Generator, progress: Progress = n
     own, score = assessment.own_episodes[1].trajectories, Feasibility()
     sets, windows = {"own": own, **_copies(violent, shuffling)}, {}
     for kind, given in sets.items():
-        windows[kind] = _tracked(assessment, noisy(given, tracked.noise, scale, shuffling), drawing)
+        windows[kind] = _tracked(assessment, noisy(given, tracked.noise, scale, shuffling, rounding=assessment.rounding), drawing)
         progress(len(windows) / len(sets))
     weights = {kind: float(score.weights_of(each).mean()) for kind, each in windows.items()}
     unsettled = 1 - float(windows["own"].shown.settled.mean())
     reasons = []
     if (d_min := score.tolerance_of(tracked).d_min) > STRAYS + 2 * tracked.noise:
         reasons.append(f"the robot strays by {d_min:.2g} of a step from its own trajectories, so little is out of reach")
+    if assessment.rounding.any():
+        reasons.append(f"the demonstrations are rounded to {assessment.rounding.max():g}: write them with more decimals")
     if tracked.noise > FOLLOWED:
         reasons.append(f"the demonstrations have a noise of {tracked.noise:.2g} of a step")
     if assessment.hides_state:

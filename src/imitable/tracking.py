@@ -21,12 +21,14 @@ from imitable.windows import (
     FOLLOWED,
     GIVE_UP_DISTANCE,
     Windows,
+    all_windows,
     disagreeing,
     draw_windows,
     follow_windows,
     join_windows,
     nearest_window,
     replace_windows,
+    select_windows,
 )
 
 LENGTHS = (1, 2, 5, 10, 20)
@@ -40,6 +42,8 @@ GROUPS, NOISY_GROUPS = 32, 64
 """Demonstrations whose windows the robot retraces, for the tolerance."""
 STEPS, STEPS_PER_DEMONSTRATION = 700_000, (700, 5_000)
 """Simulated steps that following the first windows may take, of all demonstrations and of each: at least, and at most."""
+STEPS_IN_FULL = 500_000
+"""Simulated steps up to which demonstrations that the robot can follow, at least in part, are then followed from beginning to end."""
 
 
 def rollout_from(
@@ -108,6 +112,7 @@ def track(
     *,
     scale: Array,
     noise: float,
+    rounding: Array | float = 0.0,
     rng: Generator,
     confirm: Sequence[InverseDynamics] = (),
     progress: Progress = no_progress,
@@ -147,7 +152,7 @@ def track(
         again, _ = follow(demonstrations, windows.demo[rows], length, restorable, starts=windows.start[rows])
         return replace_windows(windows, rows, again)
 
-    observed = noisy(own.trajectories, noise, scale, perturbing)
+    observed = noisy(own.trajectories, noise, scale, perturbing, rounding=rounding)
     margin = noise_margin(noise, scale)
     restorable_own, restorable = (restorable_rows(each, robot, margin=margin) for each in (observed, demonstrations))
     per_demo = NOISY_WINDOWS_PER_DEMO if noise else WINDOWS_PER_DEMO
@@ -187,7 +192,7 @@ def track(
 
     mine = []
     for made in (rollout_from(robot, starts, length, rng=choosing), rollout_from(robot, starts, length, act=retrace)):
-        task_like = noisy(made.trajectories, noise, scale, perturbing)
+        task_like = noisy(made.trajectories, noise, scale, perturbing, rounding=rounding)
         mine.append(follow(task_like, np.arange(len(task_like)), length, restorable_rows(task_like, robot, margin=margin))[0])
     ours, retraced = (replace(each, demo=np.arange(len(each)) // per_demo) for each in (join_windows([ours, mine[0]]), mine[1]))
     progress(0.8)
@@ -201,6 +206,11 @@ def track(
         unclear = np.flatnonzero(disagreeing(shown, near) & (demonstrations.lengths > length))
         more, _ = follow(demonstrations, np.tile(unclear, per_demo), length, restorable)
         shown = join_windows([shown, more])
+        kept = np.flatnonzero(np.bincount(shown.demo, shown.distances <= near))
+        if demonstrations.lengths[kept].sum() * cost <= STEPS_IN_FULL:  # a short part that is out of reach may be all that matters
+            demos, starts_in_full = all_windows(demonstrations.lengths, kept, length)
+            whole, _ = follow(demonstrations, demos, length, restorable, starts=starts_in_full, progress=part_of(progress, 0.85, 1.0))
+            shown = join_windows([select_windows(shown, np.flatnonzero(~np.isin(shown.demo, kept))), whole])
     progress(1.0)
     return Tracked(shown, ours, retraced, length, noise, cost)
 
@@ -213,6 +223,7 @@ def replay_windows(
     *,
     scale: Array,
     noise: float,
+    rounding: Array | float = 0.0,
     rng: Generator,
     progress: Progress = no_progress,
 ) -> Tracked:
@@ -244,6 +255,6 @@ def replay_windows(
             np.ones(len(first), dtype=bool),
         )
 
-    mine = cut(noisy(own.trajectories, noise, scale, rng))
+    mine = cut(noisy(own.trajectories, noise, scale, rng, rounding=rounding))
     progress(0.2)
     return Tracked(cut(demonstrations, progress=part_of(progress, 0.2, 1.0)), mine, mine, length, noise, 1.0)

@@ -90,6 +90,13 @@ def draw_windows(demonstrations: Demonstrations, demos: Integers, length: int, *
     return np.asarray(drawn)
 
 
+def all_windows(lengths: Integers, demos: Integers, length: int) -> tuple[Integers, Integers]:
+    """(N,) demonstrations and starts of windows, one after the other, that have every step of these demonstrations."""
+    counts = -(-lengths[demos] // length)
+    of, position = np.repeat(demos, counts), np.concatenate([np.arange(count) for count in counts.tolist()] or [np.arange(0)])
+    return of, np.asarray(np.minimum(position * length, np.maximum(lengths[of] - length, 0)))
+
+
 def follow_windows(
     demonstrations: Demonstrations,
     demos: Integers,

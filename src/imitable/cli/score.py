@@ -23,7 +23,7 @@ from imitable.pipeline import Streams, Table, score_table
 from imitable.registry import find
 from imitable.report.figures import draw_scores
 from imitable.report.steps import steps_table
-from imitable.report.terminal import print_causes, print_divergence, print_facts, print_line as print, print_scores, progress_bar
+from imitable.report.terminal import WHOLLY, print_causes, print_divergence, print_facts, print_line as print, print_scores, progress_bar
 from imitable.robots import robot as find_robot
 from imitable.scores import Score, Tolerance, score_facts
 from imitable.scores.feasibility import TooFewWindowsError
@@ -92,7 +92,7 @@ def print_doubts(assessment: Assessment, table: Table, rng: Generator) -> None:
     from imitable.self_check import WANTED, self_check
 
     findings: tuple[Finding, ...] = ()
-    rejected, noise = table["feasibility"] < 0.5, assessment.tracked.noise
+    rejected, noise = table["feasibility"] < WHOLLY, assessment.tracked.noise
     numbers = np.flatnonzero(rejected) if rejected.mean() >= MUCH else np.arange(len(rejected))
     with progress_bar("checking") as progress:
         check = self_check(assessment, rng=rng, progress=part_of(progress, 0.0, 0.5))

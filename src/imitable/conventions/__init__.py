@@ -26,6 +26,8 @@ CHECKS = (missing_velocities, quaternion_order, velocity_frames, rates, orders, 
 MAX_TRIED, MIN_SURE_SHARE = 100, 0.75
 """Demonstrations that are tried one by one, and the share of transitions of each that must be reachable after a conversion, to say which
 ones it concerns: some of a demonstration that is not the robot's own may become reachable by chance."""
+REACHABLE = 0.9
+"""Share of transitions that are reachable as they are from which on nothing went wrong; and of the others, that a conversion must reach."""
 MIN_SHARE, MIN_GAIN = 0.5, 0.3
 """Share of transitions that must be reachable after a conversion, and by how much more than before, where only the robot tells."""
 
@@ -33,14 +35,14 @@ MIN_SHARE, MIN_GAIN = 0.5, 0.3
 def diagnose(
     demonstrations: Demonstrations, robot: MujocoRobot, inverse_dynamics: SolvedInverseDynamics, own: Episodes, *, rng: Generator
 ) -> tuple[Finding, ...]:
-    """Findings in the order in which their conversions apply; none if most of a sample is reachable as it is.
+    """Findings in the order in which their conversions apply; none if nearly all of a sample is reachable as it is.
 
     `own` are trajectories of the robot itself: as reachable counts what is off by no more than most of their transitions.
     """
     columns = joint_columns(robot)
     trial = Trial.of(robot, inverse_dynamics, own, seed=int(rng.integers(2**31)))
     share, given, findings = trial.share(demonstrations), demonstrations, []
-    if share >= MIN_SHARE or not len(columns.positions):
+    if share >= REACHABLE or not len(columns.positions):
         return ()
     names = robot.observation_names
     for look in CHECKS:
@@ -49,9 +51,10 @@ def diagnose(
         if not tried:
             continue
         after, best = max(tried, key=lambda each: each[0])
-        if best.proven or (after >= MIN_SHARE and after >= share + MIN_GAIN):
+        wanted = share + min(MIN_GAIN, REACHABLE * (1 - share))
+        if best.proven or (after >= MIN_SHARE and after >= wanted):
             told = f"{best.text}: {after:.0%} of transitions are reachable after conversion, {share:.0%} before"
-            if after < share + MIN_GAIN:  # resampling, and differences in place of velocities, only come near to what was recorded
+            if after < wanted:  # resampling, and differences in place of velocities, only come near to what was recorded
                 reached = f"{after:.0%} of transitions, {share:.0%} before"
                 told = f"{best.text}: positions and velocities say so, though hardly more is within reach after conversion: {reached}"
             findings.append(Finding(best.name, told, share, after, best.convert))

@@ -19,6 +19,10 @@ SAMPLE, FEW = 48, 8
 """Transitions that a share is measured on, of all demonstrations and of each."""
 
 
+MOVING = 0.1
+"""Of the speed that one transition in ten exceeds: slower ones are at rest."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """What seems to be wrong with demonstrations, and how to put it right."""
@@ -71,8 +75,11 @@ class Trial:
         return replace(trial, limit=max(FOLLOWED, float(limit)), far=2 * max(FOLLOWED, float(quick[np.isfinite(quick)].max(initial=0.0))))
 
     def rows(self, data: Demonstrations, count: int) -> Integers:
-        """(N,) of transitions between observations that determine the state, if there are such."""
+        """(N,) of transitions between observations that determine the state, if there are such, of those in which anything moves: at rest
+        every convention looks right."""
         rows = data.transition_rows
+        speeds = np.sqrt(np.square((data.observations[rows + 1] - data.observations[rows]) / self.scale).mean(axis=1))
+        rows = rows[speeds >= MOVING * np.quantile(speeds, 0.9)]
         whole = self.robot.restorable(data.observations[rows]) & self.robot.restorable(data.observations[rows + 1])
         rows = rows[whole] if whole.any() else rows
         return np.sort(np.random.default_rng(self.seed).permutation(rows)[:count])

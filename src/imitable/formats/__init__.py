@@ -50,6 +50,8 @@ def _files(path: Path | str) -> list[Path]:
 
 
 def _read_file(path: Path) -> Demonstrations:
+    if not path.exists():
+        raise ImitableError(f"{path} does not exist")
     if (module := FORMATS.get(path.suffix.lower())) is None:
         raise ImitableError(f"{path} has the suffix {path.suffix!r}; demonstrations are read from {', '.join(FORMATS)}")
     demonstrations: Demonstrations = import_module(f"{__name__}.{module}").read(path)

@@ -9,6 +9,7 @@ from imitable.inverse_dynamics.base import (
     InverseDynamicsModel,
     InverseResult,
     coarse_model,
+    in_units,
     patient_models,
     tolerant_model,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "Solved",
     "coarse_model",
     "floored_scale",
+    "in_units",
     "patient_models",
     "step_scale",
     "tolerant_model",

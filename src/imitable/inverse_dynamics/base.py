@@ -69,6 +69,12 @@ class InverseDynamicsModel(Protocol):
         ...
 
 
+def in_units(inverse_dynamics: InverseDynamics, scale: Array) -> InverseDynamics:
+    """The same, measuring misses on this scale (observation,): `in_units(scale)`; else itself."""
+    found: InverseDynamics = inverse_dynamics.in_units(scale) if hasattr(inverse_dynamics, "in_units") else inverse_dynamics
+    return found
+
+
 def coarse_model(model: InverseDynamicsModel, noise: float) -> InverseDynamicsModel:
     """Faster, and only as precise as a verdict on a window needs at this noise: `coarse(noise)`; else the model itself."""
     found: InverseDynamicsModel = model.coarse(noise) if hasattr(model, "coarse") else model

@@ -140,6 +140,9 @@ class SolvedInverseDynamics:
     def arrays(self) -> Arrays:
         return {"scale": self.scale}
 
+    def in_units(self, scale: Array) -> "SolvedInverseDynamics":
+        return replace(self, scale=scale)
+
 
 def step_scale(episodes: Episodes) -> Array:
     """(observation,) standard deviation of one-step changes."""

@@ -9,12 +9,14 @@ from typing import Any, TextIO
 import numpy as np
 
 from imitable.arrays import Array, Progress
-from imitable.pipeline import BEYOND_RANGE, INFEASIBLE, KEPT, TOO_STRONG, UNRATED, UNSUPPORTED, VERDICTS, WORSE, Table
+from imitable.pipeline import BEYOND_RANGE, INFEASIBLE, KEPT, TOO_STRONG, UNCLEAR, UNRATED, UNSUPPORTED, VERDICTS, WORSE, Table
 from imitable.report.escaping import MESSAGE, escaped, fold_sources
 
 DOUBTFUL = 0.5
 """Of a step, beyond the noise: a robot that strays so far from its own trajectories cannot tell others' from them."""
 
+WHOLLY = 0.9
+"""Feasibility above which a demonstration counts as followed from beginning to end."""
 CELL = 120
 """The most characters of a table's cell."""
 
@@ -69,8 +71,11 @@ def print_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Non
 def print_scores(table: Table) -> None:
     """What becomes of how many; a line per source: how many, how many feasible, and their share of the samples."""
     counts = {verdict: int((table["verdict"] == verdict).sum()) for verdict in VERDICTS}
+    partly = int(((table["verdict"] == KEPT) & (table["feasibility"] < WHOLLY)).sum())
     print_line(
-        f"of {len(table['verdict'])} demonstrations {counts[KEPT]} are kept, {counts[INFEASIBLE]} the robot cannot follow, "
+        f"of {len(table['verdict'])} demonstrations {counts[KEPT]} are kept"
+        + (f" ({partly} of them the robot can follow only in part)" if partly else "")
+        + f", {counts[INFEASIBLE]} the robot cannot follow, "
         f"{counts[WORSE]} are worse than another from nearby" + (f", {counts[UNRATED]} have no return" if counts[UNRATED] else "")
     )
     mass, rows, sources = table["weight"] * table["length"], [], fold_sources(table["source"])
@@ -81,12 +86,12 @@ def print_scores(table: Table) -> None:
                 str(source),
                 str(mine.sum()),
                 _mean(table["return"][mine], ".1f"),
-                f"{(table['feasibility'][mine] > 0).mean():.0%}",
+                f"{table['feasibility'][mine].mean():.2f}",
                 _mean(table["optimality"][mine], ".2f") if "optimality" in table else "-",
                 f"{mass[mine].sum() / mass.sum():.1%}" if mass.any() else "-",
             )
         )
-    print_table(("source", "demonstrations", "mean return", "feasible", "mean optimality", "share of the samples"), rows)
+    print_table(("source", "demonstrations", "mean return", "mean feasibility", "mean optimality", "share of the samples"), rows)
 
 
 def print_causes(table: Table) -> None:
@@ -94,7 +99,8 @@ def print_causes(table: Table) -> None:
     reasons = {
         TOO_STRONG: "need a stronger actuator",
         BEYOND_RANGE: "move a joint beyond its range",
-        UNSUPPORTED: "need forces that no actuator gives, such as on a root that nothing holds",
+        UNSUPPORTED: "need forces that no actuator gives, on a root or joint that none moves, or because columns contradict each other",
+        UNCLEAR: "cannot be followed for no clear cause",
     }
     for cause, reason in reasons.items():
         if len(found := np.flatnonzero(table["cause"] == cause)):
@@ -121,8 +127,11 @@ def print_facts(facts: Mapping[str, Any], *, count: int) -> None:
             f"{d_max:.2g} counts; noise of the data: {facts['noise']:.2g} of a step"
         )
         if d_min > DOUBTFUL + 2 * facts["noise"]:
+            cure = (
+                f"; the demonstrations are rounded to {facts['rounded_to']:g}: write them with more decimals" if facts["rounded_to"] else ""
+            )
             print_line(
-                f"warning: the robot strays by {d_min:.2g} of a step from its own trajectories, so these verdicts mean little",
+                f"warning: the robot strays by {d_min:.2g} of a step from its own trajectories, so these verdicts mean little{cure}",
                 file=sys.stderr,
             )
     if facts.get("alone"):

@@ -90,6 +90,7 @@ class Feasibility:
             "own_distances": np.percentile(tracked.own_windows.distances, [0, 50, 100]).tolist(),
             "window": tracked.length,
             "noise": tracked.noise,
+            "rounded_to": float(assessment.rounding.max()),
             "false_reject_rate": self.false_reject_rate,
             "realised_false_reject_rate": self.realised_of(tracked),
         }

@@ -37,7 +37,7 @@ class RectifiedOptimality:
     radius: float | None = None  # how near two starts must be to be compared, in units of the columns; None: from the data
     columns: tuple[int, ...] | None = None  # of the observation, that make two starts neighbours; None: all
     feasibility: Score = field(default_factory=Feasibility)
-    feasible_above: float = 0.5  # of the feasibility: only demonstrations with more set the standard; 0 as in the paper
+    feasible_above: float = 0.9  # of the feasibility: only demonstrations with more set the standard; 0 as in the paper
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", column_tuple(self.columns))
@@ -54,11 +54,14 @@ class RectifiedOptimality:
         compared = self._feasible(assessment) & ~alone
         if compared.any():
             found[alone] = np.where(np.isnan(found[alone]), 0.0, found[compared].mean())
+            if self.feasible_above:  # a return that was earned in part by what the robot cannot do is no better than usual
+                found = np.where(self._feasible(assessment), found, np.minimum(found, found[compared].mean()))
         return np.where(np.isnan(found), 1.0, found)
 
     def table(self, assessment: Assessment) -> dict[str, Array]:
         known = np.where(self.alone(assessment), np.nan, assessment.scored(self))
-        better = np.where(known < 1, self._neighbours(assessment), -1)
+        neighbours = self._neighbours(assessment)
+        better = np.where((known < 1) & (neighbours != np.arange(len(neighbours))), neighbours, -1)
         return {"rectified_return": self.best_returns(assessment), "optimality": known, "better_neighbour": better}
 
     def facts(self, assessment: Assessment) -> dict[str, Any]:

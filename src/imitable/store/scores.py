@@ -47,6 +47,10 @@ class ScoreFolder:
         """The settings, the demonstrations and their scores, or an error that says what is missing or does not fit."""
         path = self.path / SETTINGS
         if not path.exists():
+            if self.path.is_file():
+                raise ImitableError(
+                    f"{self.path} is a file, not scores; make them with `imitable score {self.path} --robot ROBOT -o scores`"
+                )
             raise ImitableError(f"{self.path} has no {SETTINGS}, so it holds no scores; make them with `imitable score ... -o {self.path}`")
         try:
             settings: dict[str, Any] = read_json(path)
