@@ -136,7 +136,7 @@ MUTANTS = (
     Mutant("advantages are not centered", "trpo.py", "(advantages - advantages.mean())", "advantages", "trpo"),
     Mutant("no damping", "trpo.py", "np.float32(settings.cg_damping) * vector", "np.float32(0) * vector", "trpo"),
     Mutant("half the curvature of the standard deviation", "trpo.py", "2 * vector[network.size :]", "vector[network.size :]", "trpo"),
-    Mutant("conjugate directions are not", "trpo.py", "residual_norm / previous) * direction", "0.0) * direction", "trpo"),
+    Mutant("conjugate directions are not", "trpo.py", "squared_norm / previous) * direction", "0.0) * direction", "trpo"),
     Mutant(
         "no annealing in cloning",
         "learners/cloning.py",
@@ -309,13 +309,45 @@ MUTANTS = (
         "known = np.ones(len(rows), dtype=bool)",
         "tracking",
     ),
-    Mutant("own windows have no noise", "tracking.py", "noisy(own.trajectories, noise, scale, perturbing)", "own.trajectories", "tracking"),
+    Mutant(
+        "own windows have no noise",
+        "tracking.py",
+        "noisy(own.trajectories, noise, scale, perturbing, rounding=rounding)",
+        "own.trajectories",
+        "tracking",
+    ),
     Mutant(
         "retraced windows have no noise",
         "tracking.py",
-        "noisy(made.trajectories, noise, scale, perturbing)",
+        "noisy(made.trajectories, noise, scale, perturbing, rounding=rounding)",
         "made.trajectories",
         "tracking feasibility",
+    ),
+    Mutant("what is feasible is not followed in full", "tracking.py", "* cost <= STEPS_IN_FULL", "* cost < 0", "tracking"),
+    Mutant("the last steps are not in full", "windows.py", "-(-lengths[demos] // length)", "lengths[demos] // length + 0", "tracking"),
+    Mutant(
+        "rounded columns are compared as finely as ever",
+        "assessment.py",
+        "STEPS_OF_ROUNDING * self.rounding",
+        "0 * self.rounding",
+        "feasibility",
+    ),
+    Mutant(
+        "own trajectories are not rounded",
+        "noise.py",
+        "round_to(trajectories.observations + noise, rounding)",
+        "trajectories.observations + noise",
+        "feasibility tracking",
+    ),
+    Mutant(
+        "a column of few values is taken for whole numbers", "noise.py", "places[~varied] = np.maximum", "places[:0] = np.minimum", "noise"
+    ),
+    Mutant(
+        "a return that is earned in part by what is impossible counts in full",
+        "scores/optimality.py",
+        "np.minimum(found, found[compared].mean())",
+        "found",
+        "scores",
     ),
     Mutant(
         "windows begin where noise hides that the state is not known",
@@ -428,7 +460,7 @@ MUTANTS = (
     ),
     Mutant(
         "states are carried across demonstrations",
-        "assessment.py",
+        "noise.py",
         "np.where(last >= first, index - last, -1)",
         "index - last",
         "assessment",
