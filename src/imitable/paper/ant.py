@@ -121,9 +121,8 @@ def task(dynamics: str) -> Task:
         replay_feasibility=ReplayFeasibility(delta_s=0.001, columns=joints),
         optimality=RectifiedOptimality(sigma=500.0, radius=np.inf),
         paper_exploration=Exploration(episodes=200, steps=None),
-        learners={
-            "gail": Gail(rounds=400, trpo=replace(WALKING, n_envs=20), checkpoint_every=80),
-        },
+        # From a random start GAIL reaches 75 to 81 % of the expert in 1.2 million steps, on perfect demonstrations.
+        learners={"gail": Gail(rounds=100, start="cloning", trpo=replace(WALKING, n_envs=20), checkpoint_every=50)},
         training={
             "suboptimal": ExpertTraining(rounds=10, trpo=Trpo(value_epochs=3, max_kl=0.02, initial_std=0.3), evaluation_episodes=100),
             "optimal": ExpertTraining(rounds=750, trpo=WALKING, evaluation_episodes=100),
