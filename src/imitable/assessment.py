@@ -28,7 +28,7 @@ from imitable.noise import STEPS_OF_ROUNDING, is_noise, noise_level, noise_margi
 from imitable.replay import Replay, replay
 from imitable.rollouts import Episodes, explore
 from imitable.scores import Feasibility, RectifiedOptimality, Score, product, why_zero
-from imitable.simulators import Simulator
+from imitable.simulators import Simulator, continuous
 from imitable.tracking import Tracked, hides_state, replay_windows, rollout_from, track
 from imitable.windows import Windows
 
@@ -84,6 +84,7 @@ def assess(
 ) -> "Assessment":
     """Everything that scores and learners may ask of demonstrations on a robot; each part is made when it is first asked for."""
     check_columns(demonstrations, robot)
+    demonstrations = replace(demonstrations, observations=continuous(robot, demonstrations.observations, demonstrations.starts))
     streams = (np.random.default_rng(0) if rng is None else rng).spawn(3)
     return Assessment(
         demonstrations.with_sources(None), robot, model or Solved(), exploration or Exploration(), tuple(streams), cache, progress

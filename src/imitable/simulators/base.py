@@ -5,7 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from imitable.arrays import Array, Booleans, Generator
+from imitable.arrays import Array, Booleans, Generator, Integers
 from imitable.errors import ImitableError
 
 
@@ -82,6 +82,12 @@ def restorable(simulator: Simulator, observations: Array) -> Booleans:
     if not hasattr(simulator, "restorable"):
         return np.ones(len(observations), dtype=bool)
     return np.asarray(simulator.restorable(observations), dtype=bool)
+
+
+def continuous(simulator: Simulator, observations: Array, starts: Integers) -> Array:
+    """(row, observation) of trajectories that begin at `starts`, without jumps between equal orientations: `continuous(observations,
+    starts)`; else as they are."""
+    return np.asarray(simulator.continuous(observations, starts)) if hasattr(simulator, "continuous") else observations
 
 
 def has_reward(simulator: Simulator) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 
 from imitable.arrays import Array, Booleans, Generator, Integers
 from imitable.errors import ImitableError, unknown_name
+from imitable.simulators.continuity import continuous, periodic_columns
 from imitable.simulators.gymnasium_rewards import Formula, Rows, formula
 from imitable.simulators.model_files import home_position, read_model
 from imitable.simulators.observation_columns import CONTACT, Column, Inverse, Probes, column_names, invert, match, probe
@@ -23,6 +24,7 @@ CONTROL_TIMESTEP = 0.02  # s, of a plain model unless its frame skip is given
 HORIZON = 1000
 START_NOISE = 0.005  # of qpos and qvel around the start of a plain model, as in Gymnasium's Hopper
 AGREES = 1e-8
+BEYOND_LIMIT = 0.5  # rad, that a joint may be pressed beyond its soft limit
 FORMS = (
     "A robot is the id of a Gymnasium MuJoCo environment (gymnasium.pprint_registry() lists them), an .xml or .urdf file, module:object, "
     "or a task (`imitable tasks` lists them)"
@@ -130,11 +132,21 @@ class MujocoRobot:
         return states
 
     def restorable(self, observations: Array) -> Booleans:
-        """(N,) which observations determine the state: no position or velocity is at the end of the range it is clipped to."""
+        """(N,) which observations determine the state: no position or velocity is at the end of the range it is clipped to, and no sine and
+        cosine are those of two angles that the joint can have."""
         at, low, high = self._clips
         stateful = np.array([self.columns[each].entry.field in ("qpos", "qvel") for each in at], dtype=bool)
         seen = observations[:, at[stateful]]
-        return np.asarray(((seen > low[stateful]) & (seen < high[stateful])).all(axis=1))
+        known = ((seen > low[stateful]) & (seen < high[stateful])).all(axis=1)
+        if self.inverse is not None and len(self.inverse.angles[0]):
+            at, sines, cosines = self.inverse.angles
+            angles, (low, high) = np.arctan2(observations[:, sines], observations[:, cosines]), self._angle_ranges(at)
+            known &= ~((angles - 2 * np.pi > low - BEYOND_LIMIT) | (angles + 2 * np.pi < high + BEYOND_LIMIT)).any(axis=1)
+        return np.asarray(known)
+
+    def continuous(self, observations: Array, starts: Integers) -> Array:
+        """(row, observation) of trajectories that begin at `starts`, without jumps between a quaternion and its negative or by a turn."""
+        return continuous(observations, starts, periodic_columns(self.physics.model, self.columns))
 
     def reward(self, states: Array, actions: Array, next_states: Array) -> Array:
         """(N,) the environment's, but for what `notes` name."""
@@ -160,6 +172,13 @@ class MujocoRobot:
     def _rows(self, states: Array) -> Rows:
         nq, nv = self.physics.model.nq, self.physics.model.nv
         return Rows(states[:, :nq], states[:, nq : nq + nv], states[:, self._traced])
+
+    def _angle_ranges(self, qpos: Integers) -> tuple[Array, Array]:
+        """(angle,) lower and upper limits of the hinges at these entries of qpos; without limits all turns are alike."""
+        model = self.physics.model
+        joints = np.searchsorted(model.jnt_qposadr, qpos)
+        limited = model.jnt_limited[joints].astype(bool)
+        return np.where(limited, model.jnt_range[joints, 0], np.inf), np.where(limited, model.jnt_range[joints, 1], -np.inf)
 
     def _normalize(self, states: Array) -> None:
         for at in self._quaternions:
