@@ -45,7 +45,7 @@ from imitable.scores import Feasibility, rectified_return
 from imitable.simulators import Simulator, advance, reward_of
 from imitable.simulators.physics import Physics
 from imitable.store.cache import default_cache
-from imitable.trpo import TrainingBatch, Trpo, policy_step
+from imitable.trpo import TrainingBatch, Trpo, trust_region_step
 
 # What the command line does for itself: small matrices on one thread, and freed memory kept for reuse.
 PROCESS = SINGLE_THREADED | {"MALLOC_TRIM_THRESHOLD_": "2000000000", "MALLOC_MMAP_THRESHOLD_": "2000000000"}
@@ -389,13 +389,13 @@ def updating(*, quick: bool) -> Iterator[Row]:
     samples, rng = 5000, np.random.default_rng(0)
     simulator = reacher.CLOCKWISE
     width = len(simulator.observation_names)
-    policy = Trpo().initial_agent(simulator, center=np.zeros(width), scale=np.ones(width), rng=rng).policy
+    policy = Trpo().init_agent(simulator, center=np.zeros(width), scale=np.ones(width), rng=rng).policy
     inputs, advantages = rng.standard_normal((samples, width), np.float32), rng.standard_normal(samples, np.float32)
     actions = policy.sample(inputs.astype(np.float64), rng).astype(np.float32)
     tensors = [torch.from_numpy(each) for each in (inputs, actions, advantages)]
     batch = TrainingBatch(inputs, actions, advantages, value_targets=np.zeros((samples, 1), np.float32))
     contestants: dict[str, Callable[[], object]] = {
-        f"Fisher on {share:.0%}": lambda share=share: policy_step(
+        f"Fisher on {share:.0%}": lambda share=share: trust_region_step(
             policy, batch, settings=Trpo(fisher_fraction=share), rng=np.random.default_rng(0)
         )
         for share in (0.2, 1.0)

@@ -17,7 +17,7 @@ from imitable.rollouts import Episodes
 from imitable.scores import Feasibility, Tolerance
 from imitable.scores.feasibility import measure_tolerance
 from imitable.tracking import Tracked
-from imitable.trpo import TrainingBatch, Trpo, policy_step
+from imitable.trpo import TrainingBatch, Trpo, trust_region_step
 from imitable.windows import Windows
 
 # The line search of TRPO
@@ -47,7 +47,7 @@ def policy_moved(monkeypatch: pytest.MonkeyPatch, *shares: float) -> float:
         with monkeypatch.context() as patch:
             if shown:
                 patch.setattr(Mlp, "forward", bent)
-            improved, _ = policy_step(policy, batch, settings=settings, rng=np.random.default_rng(1))
+            improved, _ = trust_region_step(policy, batch, settings=settings, rng=np.random.default_rng(1))
         moved[name] = float(np.linalg.norm(improved.parameters - policy.parameters))
     return moved["bent"] / moved["full"]
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from safetensors.numpy import save
 
 from imitable.errors import ImitableError
-from imitable.networks import Adam, Mlp, Policy, TransitionScaling, input_scaling
+from imitable.networks import Adam, Mlp, Policy, TransitionScaling, obs_statistics
 
 NETWORKS = [
     Mlp((3, 5, 4, 2), "tanh"),
@@ -185,11 +185,11 @@ def test_a_dropout_mask_multiplies_the_hidden_values() -> None:
 
 
 def test_input_scaling_leaves_columns_alone_that_never_move() -> None:
-    center, scale = input_scaling(np.array([[1.0, 5.0], [3.0, 5.0]]))
+    center, scale = obs_statistics(np.array([[1.0, 5.0], [3.0, 5.0]]))
     assert center.tolist() == [2.0, 5.0]
     assert scale.tolist() == [1.0, 1.0]
-    assert input_scaling(np.array([[0.0], [6.0]]))[1].tolist() == [3.0]
-    assert input_scaling(np.array([[[0.0], [6.0]], [[0.0], [6.0]]]))[0].tolist() == [3.0], "any number of leading axes"
+    assert obs_statistics(np.array([[0.0], [6.0]]))[1].tolist() == [3.0]
+    assert obs_statistics(np.array([[[0.0], [6.0]], [[0.0], [6.0]]]))[0].tolist() == [3.0], "any number of leading axes"
 
 
 def test_transitions_are_scaled_as_an_observation_and_its_change() -> None:

@@ -15,7 +15,7 @@ from imitable.learners._sail_critic import critic_gradient
 from imitable.learners.sail import SailState, TrainedNetwork, Vae, log_prob
 from imitable.networks import Adam, Mlp
 from imitable.sampling import TransitionSampler
-from imitable.trpo import rollout_episodes
+from imitable.trpo import collect_episodes
 from tiny import SAIL, everything, learned
 
 
@@ -170,7 +170,7 @@ def test_sails_prior_learns_from_its_own_actions_what_the_inverse_dynamics_gets_
     changes = state.vae(state.inputs(observations)) * state.scaling.scale[4:] + state.scaling.center[4:]
     f_id = wrong.inverse_dynamics(robot.restore(observations), observations + changes).actions
     assert state.action_prior(observations) == pytest.approx(f_id, abs=1e-6), "f_id until told otherwise"
-    rollout = rollout_episodes(robot, state.policy, batch_size=sail.n_steps, rng=state.rng)
+    rollout = collect_episodes(robot, state.policy, batch_size=sail.n_steps, rng=state.rng)
     state.train_inverse_residual(rollout)
     seen, following = rollout.transitions()
     residuals = state.inverse_residual(state.scaling(seen, following))

@@ -20,12 +20,12 @@ from imitable.trpo import (
     TrainingBatch,
     TrainingState,
     Trpo,
+    collect_episodes,
+    compute_gae,
+    compute_returns_and_advantages,
     conjugate_gradient,
-    generalized_advantages,
-    policy_step,
-    rollout_episodes,
     train,
-    training_batch,
+    trust_region_step,
 )
 
 
@@ -46,9 +46,7 @@ def rollout_of(terminated: list[list[bool]], truncated: list[list[bool]] | None 
 
 def test_advantages_by_hand_with_a_time_limit() -> None:
     rollout = rollout_of([[False], [False]])
-    found = generalized_advantages(
-        np.array([[1.0], [2.0]]), np.array([[3.0], [5.0]]), np.array([[5.0], [7.0]]), rollout, gamma=0.5, gae_lambda=0.4
-    )
+    found = compute_gae(np.array([[1.0], [2.0]]), np.array([[3.0], [5.0]]), np.array([[5.0], [7.0]]), rollout, gamma=0.5, gae_lambda=0.4)
     # Deltas: 1 + 0.5 * 5 - 3 = 0.5 and 2 + 0.5 * 7 - 5 = 0.5: the time limit bootstraps from 7. Then 0.5 + 0.5 * 0.4 * 0.5.
     assert found == pytest.approx(np.array([[0.6], [0.5]]), abs=1e-12)
 
@@ -56,7 +54,7 @@ def test_advantages_by_hand_with_a_time_limit() -> None:
 def test_advantages_by_hand_with_an_end() -> None:
     rollout = rollout_of([[False], [True], [False]])
     rewards, values, next_values = (np.array(each)[:, None] for each in ([1.0, 2.0, 4.0], [3.0, 5.0, 6.0], [5.0, 99.0, 8.0]))
-    found = generalized_advantages(rewards, values, next_values, rollout, gamma=0.5, gae_lambda=0.4)
+    found = compute_gae(rewards, values, next_values, rollout, gamma=0.5, gae_lambda=0.4)
     # 4 + 0.5 * 8 - 6 = 2 belongs to the next episode; 2 - 5 = -3 has no future; 1 + 0.5 * 5 - 3 + 0.2 * -3 = -0.1.
     assert found == pytest.approx(np.array([[-0.1], [-3.0], [2.0]]), abs=1e-12)
 
@@ -64,7 +62,7 @@ def test_advantages_by_hand_with_an_end() -> None:
 def test_advantages_by_hand_with_a_time_limit_in_the_middle() -> None:
     rollout = rollout_of([[False], [False], [False]], truncated=[[False], [True], [True]])
     rewards, values, next_values = (np.array(each)[:, None] for each in ([1.0, 2.0, 4.0], [3.0, 5.0, 6.0], [5.0, 7.0, 8.0]))
-    found = generalized_advantages(rewards, values, next_values, rollout, gamma=0.5, gae_lambda=0.4)
+    found = compute_gae(rewards, values, next_values, rollout, gamma=0.5, gae_lambda=0.4)
     # 4 + 0.5 * 8 - 6 = 2 belongs to the next episode; 2 + 0.5 * 7 - 5 = 0.5 looks ahead by its value alone; 0.5 + 0.2 * 0.5.
     assert found == pytest.approx(np.array([[0.6], [0.5], [2.0]]), abs=1e-12)
 
@@ -74,9 +72,7 @@ def test_advantages_equal_their_definition_as_a_sum() -> None:
     time, agents, gamma, gae_lambda = 30, 4, 0.9, 0.8
     terminated, truncated = rng.random((time, agents)) < 0.15, rng.random((time, agents)) < 0.15
     rewards, values, next_values = rng.normal(size=(3, time, agents))
-    found = generalized_advantages(
-        rewards, values, next_values, rollout_of(terminated, truncated & ~terminated), gamma=gamma, gae_lambda=gae_lambda
-    )
+    found = compute_gae(rewards, values, next_values, rollout_of(terminated, truncated & ~terminated), gamma=gamma, gae_lambda=gae_lambda)
     delta = rewards + gamma * next_values * ~terminated - values
     for agent in range(agents):
         for begin in range(time):
@@ -98,7 +94,7 @@ def test_with_a_perfect_value_function_all_advantages_are_zero() -> None:
     next_values = np.concatenate([values[1:], np.full((1, 2), 2.0)])
     last_length, last_step, _ = np.moveaxis(rollout.next_observations[-1], -1, 0)
     next_values[-1] = np.where(last_length < 9, 2 * (1 - 0.5 ** (last_length - last_step)), 2.0)
-    found = generalized_advantages(np.ones((5, 2)), values, next_values, rollout, gamma=0.5, gae_lambda=0.9)
+    found = compute_gae(np.ones((5, 2)), values, next_values, rollout, gamma=0.5, gae_lambda=0.9)
     assert found == pytest.approx(np.zeros((5, 2)), abs=1e-12)
 
 
@@ -107,7 +103,7 @@ def test_a_truncated_episode_bootstraps_from_the_value_of_where_it_was_truncated
     rollout = collect_rollout(simulator, still, state=RolloutState.staggered(simulator, 2, rng), steps=6, rng=rng)
     policy = Policy.fresh(Mlp((3, 1)), center=np.zeros(3), scale=np.ones(3), low=-np.ones(1), high=np.ones(1), std=1.0, rng=rng)
     value_parameters = np.array([0.0, 10.0, 0.0, 0.0], np.float32)  # the value is 10 times the step
-    batch = training_batch(rollout, np.ones((6, 2)), policy, Mlp((3, 1)), value_parameters, gamma=0.5, gae_lambda=0.0)
+    batch = compute_returns_and_advantages(rollout, np.ones((6, 2)), policy, Mlp((3, 1)), value_parameters, gamma=0.5, gae_lambda=0.0)
     # Each value target is 1 + 0.5 * 10 * (step + 1), whether or not it was the last of its episode.
     assert batch.value_targets.reshape(6, 2) == pytest.approx(1 + 5 * rollout.next_observations[:, :, 1])
 
@@ -118,7 +114,7 @@ def test_a_training_batch_is_standardized_and_flat() -> None:
     rollout = collect_rollout(simulator, lambda _: next(act), state=RolloutState.fresh(simulator, 2, rng), steps=4, rng=rng)
     policy = Policy.fresh(Mlp((3, 1)), center=np.ones(3), scale=2 * np.ones(3), low=-np.ones(1), high=np.ones(1), std=1.0, rng=rng)
     rewards = rng.normal(size=(4, 2))
-    batch = training_batch(rollout, rewards, policy, Mlp((3, 1)), np.zeros(4, np.float32), gamma=0.5, gae_lambda=1.0)
+    batch = compute_returns_and_advantages(rollout, rewards, policy, Mlp((3, 1)), np.zeros(4, np.float32), gamma=0.5, gae_lambda=1.0)
     assert batch.inputs == pytest.approx((rollout.observations.reshape(8, 3) - 1) / 2)
     assert batch.actions[:, 0].tolist() == list(range(8))
     assert batch.advantages.mean() == pytest.approx(0, abs=1e-6)
@@ -220,7 +216,7 @@ def test_under_heavy_damping_the_step_follows_the_gradient_of_the_surrogate() ->
     policy = tiny_policy()
     batch = batch_of(policy)
     batch = replace(batch, advantages=batch.advantages + 0.5)  # whatever their mean
-    improved, _ = policy_step(policy, batch, settings=Trpo(cg_damping=1e5, max_kl=0.1), rng=np.random.default_rng(0))
+    improved, _ = trust_region_step(policy, batch, settings=Trpo(cg_damping=1e5, max_kl=0.1), rng=np.random.default_rng(0))
     step, gradient = theta_of(improved) - theta_of(policy), numerical_gradient(policy, batch)
     assert step / np.linalg.norm(step) == pytest.approx(gradient / np.linalg.norm(gradient), abs=1e-3)
 
@@ -230,7 +226,7 @@ def test_the_step_is_the_natural_gradient_scaled_to_the_divergence(cg_damping: f
     policy = tiny_policy()
     batch = batch_of(policy)
     settings = Trpo(cg_damping=cg_damping, fisher_fraction=1.0, cg_iterations=60, max_kl=1e-5)
-    improved, _ = policy_step(policy, batch, settings=settings, rng=np.random.default_rng(0))
+    improved, _ = trust_region_step(policy, batch, settings=settings, rng=np.random.default_rng(0))
     gradient, hessian = numerical_gradient(policy, batch), numerical_hessian(policy, batch)
     natural = np.linalg.solve(hessian + cg_damping * np.eye(len(gradient)), gradient)
     expected = natural * np.sqrt(2 * settings.max_kl / (gradient @ natural))
@@ -242,7 +238,7 @@ def test_the_step_is_the_natural_gradient_scaled_to_the_divergence(cg_damping: f
 def test_a_step_improves_and_stays_within_its_divergence(seed: int, max_kl: float) -> None:
     policy = tiny_policy(seed)
     batch = batch_of(policy, count=400, seed=seed)
-    improved, diagnostics = policy_step(policy, batch, settings=Trpo(max_kl=max_kl, cg_damping=0.01), rng=np.random.default_rng(0))
+    improved, diagnostics = trust_region_step(policy, batch, settings=Trpo(max_kl=max_kl, cg_damping=0.01), rng=np.random.default_rng(0))
     theta, moved = theta_of(policy), theta_of(improved)
     found = divergence(theta, moved, batch.inputs)
     assert 0.1 * max_kl < found <= max_kl * (1 + 1e-4)
@@ -255,7 +251,9 @@ def test_a_step_improves_and_stays_within_its_divergence(seed: int, max_kl: floa
 def test_equal_advantages_move_nothing() -> None:
     policy = tiny_policy()
     batch = batch_of(policy)
-    same, diagnostics = policy_step(policy, replace(batch, advantages=0 * batch.advantages), settings=Trpo(), rng=np.random.default_rng(0))
+    same, diagnostics = trust_region_step(
+        policy, replace(batch, advantages=0 * batch.advantages), settings=Trpo(), rng=np.random.default_rng(0)
+    )
     assert same is policy
     assert diagnostics == {"kl": 0.0, "surrogate improvement": 0.0}
 
@@ -264,7 +262,7 @@ def test_a_step_leaves_its_inputs_alone() -> None:
     policy = tiny_policy()
     batch = batch_of(policy)
     before = [each.copy() for each in (policy.parameters, policy.log_std, batch.inputs, batch.actions, batch.advantages)]
-    policy_step(policy, batch, settings=Trpo(), rng=np.random.default_rng(0))
+    trust_region_step(policy, batch, settings=Trpo(), rng=np.random.default_rng(0))
     after = (policy.parameters, policy.log_std, batch.inputs, batch.actions, batch.advantages)
     assert all(np.array_equal(one, other) for one, other in zip(before, after, strict=True))
 
@@ -275,14 +273,14 @@ SMALL = Trpo(batch_size=400, hidden_sizes=(8, 8), value_minibatches=4)
 
 
 def start(settings: Trpo, simulator: Simulator = turntable.CLOCKWISE) -> ActorCritic:
-    return settings.initial_agent(simulator, center=np.zeros(4), scale=np.ones(4), rng=np.random.default_rng(0))
+    return settings.init_agent(simulator, center=np.zeros(4), scale=np.ones(4), rng=np.random.default_rng(0))
 
 
 def test_a_batch_is_made_of_whole_episodes() -> None:
     agent = start(SMALL)
     rollout = SMALL.collect_rollouts(turntable.CLOCKWISE, agent, rng=np.random.default_rng(0))
     assert rollout.observations.shape == (50, 8, 4)
-    assert rollout_episodes(turntable.CLOCKWISE, agent.policy, batch_size=10, rng=np.random.default_rng(0)).steps == 50, "at least one"
+    assert collect_episodes(turntable.CLOCKWISE, agent.policy, batch_size=10, rng=np.random.default_rng(0)).steps == 50, "at least one"
 
 
 def test_a_batch_of_more_agents_goes_on_where_the_last_one_stopped() -> None:

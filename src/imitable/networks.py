@@ -276,9 +276,9 @@ class Policy:
         """A saved policy; one whose numbers are not those that were saved is refused, but version 0.1 did not write their hash."""
         from safetensors.numpy import load
 
-        content = read_bytes(Path(path), limit=LARGEST_POLICY)
+        content = read_bytes(Path(path), limit=MAX_POLICY_BYTES)
         try:
-            if (header := int.from_bytes(content[:8], "little")) > LARGEST_HEADER:
+            if (header := int.from_bytes(content[:8], "little")) > MAX_HEADER_BYTES:
                 raise ValueError(f"its header has {header} bytes")
             label = json.loads(content[8 : 8 + header])["__metadata__"]
             found = {name: array for name, array in load(content).items() if name in POLICY_ARRAYS}
@@ -307,13 +307,13 @@ def _digest(network: Mlp, arrays: Arrays) -> str:
     return seen.hexdigest()
 
 
-LARGEST_POLICY, LARGEST_HEADER = 100_000_000, 100_000
+MAX_POLICY_BYTES, MAX_HEADER_BYTES = 100_000_000, 100_000
 """Bytes of a policy's file, and of its header."""
 POLICY_ARRAYS = {name: name for name in ("parameters", "scale", "low", "high")} | {"centre": "center", "log_spread": "log_std"}
 """Names in a policy's file, which stay as they were first written, to attributes."""
 
 
-def input_scaling(observations: Array) -> tuple[Array, Array]:
+def obs_statistics(observations: Array) -> tuple[Array, Array]:
     """Center and scale (observation,) of a set of observations; columns that never move are left alone."""
     flat = observations.reshape(-1, observations.shape[-1])
     std = flat.std(axis=0)
@@ -332,7 +332,7 @@ class TransitionScaling:
     @classmethod
     def of(cls, observations: Array, next_observations: Array) -> "TransitionScaling":
         """That gives these transitions mean 0 and standard deviation 1."""
-        return cls(*input_scaling(np.concatenate([observations, next_observations - observations], axis=1)))
+        return cls(*obs_statistics(np.concatenate([observations, next_observations - observations], axis=1)))
 
     def __call__(self, observations: Array, next_observations: Array) -> Float32:
         """(N, 2 * observation)"""

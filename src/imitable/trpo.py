@@ -8,14 +8,12 @@ import numpy as np
 
 from imitable.arrays import Array, Arrays, Float32, Generator, Snapshot, generator_state, restore_generator
 from imitable.errors import check_fields, layer_sizes
-from imitable.networks import Adam, Mlp, Policy, input_scaling
+from imitable.networks import Adam, Mlp, Policy, obs_statistics
 from imitable.rollouts import Reset, Reward, Rollout, RolloutState, collect_rollout, initial_reset, n_envs_for
 from imitable.simulators import Simulator
 
 
-def generalized_advantages(
-    rewards: Array, values: Array, next_values: Array, rollout: Rollout, *, gamma: float, gae_lambda: float
-) -> Array:
+def compute_gae(rewards: Array, values: Array, next_values: Array, rollout: Rollout, *, gamma: float, gae_lambda: float) -> Array:
     """(time, env) GAE; truncated episodes bootstrap from the value of the next observation."""
     deltas = rewards + gamma * np.where(rollout.terminated, 0.0, next_values) - values
     episode_ends = rollout.terminated | rollout.truncated
@@ -41,7 +39,7 @@ class TrainingBatch:
     """(row, 1) lambda-returns."""
 
 
-def training_batch(
+def compute_returns_and_advantages(
     rollout: Rollout,
     rewards: Array,
     policy: Policy,
@@ -58,7 +56,7 @@ def training_batch(
     next_values[:-1] = values[1:]
     bootstrap_inputs = policy.inputs(rollout.next_observations[rollout.truncated])
     next_values[rollout.truncated] = value_network.forward(value_parameters, bootstrap_inputs)[-1][:, 0]
-    advantages = generalized_advantages(rewards, values, next_values, rollout, gamma=gamma, gae_lambda=gae_lambda)
+    advantages = compute_gae(rewards, values, next_values, rollout, gamma=gamma, gae_lambda=gae_lambda)
     standardized = ((advantages - advantages.mean()) / (advantages.std() + 1e-8)).reshape(-1).astype(np.float32)
     actions = rollout.actions.reshape(len(inputs), -1).astype(np.float32)
     return TrainingBatch(inputs, actions, standardized, (advantages + values).reshape(-1, 1).astype(np.float32))
@@ -96,7 +94,7 @@ class ActorCritic:
         return ActorCritic(policy, snapshot["value"], self.value_optimizer.restored("value", snapshot), state)
 
 
-def rollout_episodes(
+def collect_episodes(
     simulator: Simulator, policy: Policy, *, batch_size: int, rng: Generator, reward: Reward | None = None, reset: Reset | None = None
 ) -> Rollout:
     """As many environments as make about `batch_size` steps in one episode's length, all freshly reset."""
@@ -147,7 +145,7 @@ class Trpo:
     def value_network(self, inputs: int) -> Mlp:
         return Mlp((inputs, *self.hidden_sizes, 1))
 
-    def initial_agent(self, simulator: Simulator, *, center: Array, scale: Array, rng: Generator) -> ActorCritic:
+    def init_agent(self, simulator: Simulator, *, center: Array, scale: Array, rng: Generator) -> ActorCritic:
         """An untrained agent that sees observations centered and scaled."""
         inputs, outputs = len(center), len(simulator.action_low)
         network, value_network = Mlp((inputs, *self.hidden_sizes, outputs)), self.value_network(inputs)
@@ -168,7 +166,7 @@ class Trpo:
         policy, state = agent.policy, agent.rollout_state
         settings: dict[str, Any] = {"rng": rng, "reward": reward, "reset": reset}
         if state is None:
-            return rollout_episodes(simulator, policy, batch_size=self.batch_size, **settings)
+            return collect_episodes(simulator, policy, batch_size=self.batch_size, **settings)
         steps = max(1, round(self.batch_size / len(state.steps_left)))
         return collect_rollout(simulator, lambda observations: policy.sample(observations, rng), state=state, steps=steps, **settings)
 
@@ -176,8 +174,8 @@ class Trpo:
         """One TRPO step on the (time, env) rewards and one fit of the value function."""
         policy, parameters = agent.policy, agent.value_parameters
         network = self.value_network(policy.network.layer_sizes[0])
-        batch = training_batch(rollout, rewards, policy, network, parameters, gamma=self.gamma, gae_lambda=self.gae_lambda)
-        new_policy, diagnostics = policy_step(policy, batch, settings=self, rng=rng)
+        batch = compute_returns_and_advantages(rollout, rewards, policy, network, parameters, gamma=self.gamma, gae_lambda=self.gae_lambda)
+        new_policy, diagnostics = trust_region_step(policy, batch, settings=self, rng=rng)
         parameters, optimizer = self.fit_value_function(agent, network, batch, rng=rng)
         diagnostics["std"] = float(np.exp(new_policy.log_std).mean())
         return ActorCritic(new_policy, parameters, optimizer, None if agent.rollout_state is None else rollout.state), diagnostics
@@ -194,7 +192,7 @@ class Trpo:
         return parameters, optimizer
 
 
-def policy_step(policy: Policy, batch: TrainingBatch, *, settings: Trpo, rng: Generator) -> tuple[Policy, dict[str, float]]:
+def trust_region_step(policy: Policy, batch: TrainingBatch, *, settings: Trpo, rng: Generator) -> tuple[Policy, dict[str, float]]:
     """One natural-gradient step with a backtracking line search; the old policy where no step is accepted."""
     inputs, actions, advantages = batch.inputs, batch.actions, batch.advantages
     network, theta = policy.network, np.concatenate([policy.parameters, policy.log_std])
@@ -282,8 +280,8 @@ def train(
         steps=simulator.horizon,
         rng=rng,
     )
-    center, scale = input_scaling(random_rollout.observations)
-    agent, steps = settings.initial_agent(simulator, center=center, scale=scale, rng=rng), 0
+    center, scale = obs_statistics(random_rollout.observations)
+    agent, steps = settings.init_agent(simulator, center=center, scale=scale, rng=rng), 0
     if resume is not None:
         agent, steps = agent.restored(resume), int(resume["steps"])
         restore_generator(rng, resume["rng"])

@@ -14,7 +14,7 @@ from imitable.arrays import Array, Generator, Snapshot, generator_state, restore
 from imitable.assessment import Assessment
 from imitable.errors import ImitableError, check_fields, layer_sizes
 from imitable.learners.base import Checkpoint
-from imitable.networks import Activation, Adam, Mlp, Policy, input_scaling
+from imitable.networks import Activation, Adam, Mlp, Policy, obs_statistics
 from imitable.sampling import TransitionSampler
 
 NEARLY_ALL = 0.999
@@ -62,7 +62,7 @@ class Cloning:
             )
         targets = actions.astype(np.float32)
         sampler, rows = TransitionSampler(demonstrations, drawn * usable), demonstrations.transition_rows
-        center, scale = input_scaling(sampler.draw(10_000, rng)[0])
+        center, scale = obs_statistics(sampler.draw(10_000, rng)[0])
         if resume is not None:
             center, scale = resume["center"], resume["scale"]
         network = Mlp((demonstrations.width, *self.hidden_sizes, len(robot.action_low)), activation=self.activation)

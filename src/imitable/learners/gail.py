@@ -13,7 +13,7 @@ from imitable.learners._demonstrated import DemonstratedResets, absorbed
 from imitable.learners._discriminator import AGENT, DEMONSTRATED, Discriminator, LossTerm
 from imitable.learners.base import Checkpoint
 from imitable.learners.cloning import Cloning
-from imitable.networks import Adam, Mlp, Policy, TransitionScaling, input_scaling
+from imitable.networks import Adam, Mlp, Policy, TransitionScaling, obs_statistics
 from imitable.rollouts import Rollout, n_envs_for
 from imitable.sampling import TransitionSampler
 from imitable.simulators import Simulator
@@ -115,8 +115,8 @@ class Gail:
         """
         robot, sampler = assessment.robot, TransitionSampler(assessment.demonstrations, weights)
         observations, next_observations = sampler.draw(10_000, rng)
-        center, scale = input_scaling(observations)
-        agent = self.trpo.initial_agent(robot, center=center, scale=scale, rng=rng)
+        center, scale = obs_statistics(observations)
+        agent = self.trpo.init_agent(robot, center=center, scale=scale, rng=rng)
         scaling = TransitionScaling.of(observations, next_observations)
         if resume is not None:
             scaling = TransitionScaling(resume["discriminator center"], resume["discriminator scale"])

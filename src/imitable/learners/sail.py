@@ -18,7 +18,7 @@ from imitable.learners.base import Checkpoint
 from imitable.networks import Adam, Mlp, Policy, TransitionScaling
 from imitable.rollouts import Rollout
 from imitable.sampling import TransitionSampler
-from imitable.trpo import rollout_episodes, training_batch
+from imitable.trpo import collect_episodes, compute_returns_and_advantages
 
 MAX_GRAD_NORM = 5.0  # of the policy and of the value function
 
@@ -152,7 +152,7 @@ class Sail:
             state.restore(resume)
         demonstrated = state.inputs(demonstrations.observations[demonstrations.transition_rows + 1])
         while state.iterations < self.iterations:
-            rollout = rollout_episodes(assessment.robot, state.policy, batch_size=self.n_steps, rng=rng)
+            rollout = collect_episodes(assessment.robot, state.policy, batch_size=self.n_steps, rng=rng)
             visited = state.inputs(rollout.transitions()[1])
             rewards = state.rewards(demonstrated[state.sampler.draw_indices(len(visited), rng)], visited).reshape(rollout.terminated.shape)
             state.train_critic(demonstrated, visited)
@@ -267,7 +267,9 @@ class SailState:
     def ppo_update(self, rollout: Rollout, rewards: Array) -> dict[str, float]:
         """PPO on the (time, env) rewards, held by the prior."""
         sail, policy, value = self.sail, self.policy, self.value
-        batch = training_batch(rollout, rewards, policy, value.network, value.parameters, gamma=sail.gamma, gae_lambda=sail.gae_lambda)
+        batch = compute_returns_and_advantages(
+            rollout, rewards, policy, value.network, value.parameters, gamma=sail.gamma, gae_lambda=sail.gae_lambda
+        )
         inputs, actions, advantages, value_targets = batch.inputs, batch.actions, batch.advantages[:, None], batch.value_targets
         old_log_prob = log_prob(actions, policy.mean(inputs), policy.log_std)
         prior = self.action_prior(rollout.observations.reshape(len(inputs), -1))
