@@ -40,7 +40,7 @@ def motion(robot: MujocoRobot, rng: Generator, *, steps: int = STEPS, violent: b
     home = home_position(model)[places]
     stiffness = (robot.action_high - robot.action_low) / 2
     size, hold = rng.uniform(0.05, 0.3, (COUNT, 1)), rng.integers(8, 20, COUNT)
-    act = random_actions(robot, COUNT, rng=rng, longest_hold=20, min_action_scale=0.9 * violent)
+    act = random_actions(robot, COUNT, rng=rng, max_action_repeat=20, min_action_scale=0.9 * violent)
     driven = (np.arange(COUNT) % 2 == 0)[:, None] & (not violent)
     states = robot.initial_states(COUNT, rng)
     seen, targets = [robot.observe(states)], np.zeros((COUNT, len(home)))

@@ -214,7 +214,7 @@ MUTANTS = (
         "(distances - tolerance.d_min) /",
         "feasibility",
     ),
-    Mutant("fragments count", "scores/feasibility.py", "np.where(share < FRAGMENTS, 0.0, share)", "share", "details"),
+    Mutant("fragments count", "scores/feasibility.py", "np.where(share < MIN_FEASIBILITY, 0.0, share)", "share", "details"),
     Mutant("d_max of the nearest replay", "scores/feasibility.py", "[~perturbed.diverged].max()", "[~perturbed.diverged].min()", "details"),
     Mutant("a quantile one too low", "tracking.py", "(len(values) + 1) * (1 - rate)", "len(values) * (1 - rate)", "tracking feasibility"),
     Mutant(
@@ -262,7 +262,7 @@ MUTANTS = (
     Mutant("what is reached exactly is noise", "noise.py", ".mean() < EXACT_SHARE", ".mean() < 2.0", "noise"),
     Mutant("what is reached roughly is no noise", "noise.py", "found.miss < 0.1 * level", "found.miss < 10.0 * level", "noise"),
     # Windows
-    Mutant("the robot is never put back", "windows.py", "put_back = len(confirm) > 0", "put_back = False", "windows"),
+    Mutant("the robot is never put back", "windows.py", "reset_each_step = len(retry_with) > 0", "reset_each_step = False", "windows"),
     Mutant(
         "windows begin where the state is not known",
         "windows.py",
@@ -271,24 +271,32 @@ MUTANTS = (
         "windows",
     ),
     Mutant("windows begin too late", "windows.py", "lengths[demos] - length, 0) + 1", "lengths[demos] - length, 0) + 2", "windows"),
-    Mutant("a simulation that breaks down is not far off", "windows.py", "gaps[broken] = np.inf", "gaps[broken] = 0.0", "windows"),
+    Mutant(
+        "a simulation that breaks down is not far off",
+        "windows.py",
+        "squared_errors[diverged] = np.inf",
+        "squared_errors[diverged] = 0.0",
+        "windows",
+    ),
     Mutant("a worse second answer counts", "windows.py", "nearer = again.miss < found.miss[rows]", "nearer = again.miss >= 0", "windows"),
     Mutant(
         "the first verdict counts", "windows.py", '["verdict"][rows] = again.verdict', '["verdict"][rows] = found.verdict[rows]', "windows"
     ),
     Mutant("steps of second answers are not counted", "windows.py", "found.steps[rows] + again.steps", "found.steps[rows]", "windows"),
-    Mutant("what is beyond doubt is tried again", "windows.py", " & (found.miss < doubted)", "", "windows"),
+    Mutant("what is beyond doubt is tried again", "windows.py", " & (found.miss < retry_below)", "", "windows"),
     Mutant("the mean of steps that are put back", "windows.py", "0.0).max(axis=1, initial=0.0)", "0.0).mean(axis=1)", "windows"),
     Mutant("one step settles a window", "windows.py", "(2 * judged.sum(axis=1) >= tried)", "judged.any(axis=1)", "windows"),
-    Mutant("a lost step settles nothing", "windows.py", "(farthest > lost_beyond) | ", "", "windows"),
-    Mutant("unclear steps are judged", "windows.py", "on_track[active] & ~unclear", "on_track[active]", "windows"),
+    Mutant("a lost step settles nothing", "windows.py", "(farthest > followed_within) | ", "", "windows"),
+    Mutant("unclear steps are judged", "windows.py", "= now, on_track & ~unclear", "= now, on_track", "windows"),
     Mutant("steps from unknown states are judged", "windows.py", "on_track &= time > 0", "on_track &= True", "windows"),
-    Mutant("one lost step ends a window", "windows.py", "bad[active] >= MAX_LOST_STEPS", "bad[active] >= 1", "windows"),
+    Mutant(
+        "one lost step ends a window", "windows.py", "self.lost_steps[active] >= MAX_LOST_STEPS", "self.lost_steps[active] >= 1", "windows"
+    ),
     Mutant("what was given up is near after that", "windows.py", " + last * (lengths - followed.sum(axis=1))", "", "windows"),
     Mutant(
         "what limits it is what limits its return",
         "windows.py",
-        "np.where(on_track[active], now.clip(max=1e6), 0.0)[:, None]",
+        "np.where(on_track, now.clip(max=1e6), 0.0)[:, None]",
         "now.clip(max=1e6)[:, None]",
         "windows",
     ),
@@ -312,18 +320,18 @@ MUTANTS = (
     Mutant(
         "own windows have no noise",
         "tracking.py",
-        "noisy(own.trajectories, noise, scale, perturbing, rounding=rounding)",
+        "as_observed(own.trajectories)",
         "own.trajectories",
         "tracking",
     ),
     Mutant(
         "retraced windows have no noise",
         "tracking.py",
-        "noisy(made.trajectories, noise, scale, perturbing, rounding=rounding)",
-        "made.trajectories",
+        "map(as_observed, made)",
+        "made",
         "tracking feasibility",
     ),
-    Mutant("what is feasible is not followed in full", "tracking.py", "* cost <= STEPS_IN_FULL", "* cost < 0", "tracking"),
+    Mutant("what is feasible is not followed in full", "tracking.py", "* cost > STEPS_IN_FULL", "* cost >= 0", "tracking"),
     Mutant("the last steps are not in full", "windows.py", "-(-lengths[demos] // length)", "lengths[demos] // length + 0", "tracking"),
     Mutant(
         "rounded columns are compared as finely as ever",
@@ -352,24 +360,30 @@ MUTANTS = (
     Mutant(
         "windows begin where noise hides that the state is not known",
         "tracking.py",
-        "(restorable_rows(each, robot, margin=margin) for",
-        "(restorable_rows(each, robot) for",
+        "restorable_rows(trajectories, self.robot, margin=noise_margin(self.noise, self.scale))",
+        "restorable_rows(trajectories, self.robot)",
         "tracking",
     ),
-    Mutant("no more windows where they disagree", "tracking.py", "np.tile(unclear, per_demo)", "unclear[:0]", "tracking"),
-    Mutant("no bound on the steps of windows", "tracking.py", " or per_demo * longer * cost > budget", "", "tracking"),
-    Mutant("windows longer than the robot can follow", "tracking.py", "FOLLOWABLE) > 0.5 *", "FOLLOWABLE) > np.inf *", "tracking"),
-    Mutant("trajectories that broke down stay", "tracking.py", "whole = ~broken", "whole = broken | True", "tracking"),
+    Mutant("no more windows where they disagree", "tracking.py", "np.tile(unclear, follower.windows_per_demo)", "unclear[:0]", "tracking"),
+    Mutant(
+        "no bound on the steps of windows", "tracking.py", " or follower.windows_per_demo * length * chosen[1] > budget", "", "tracking"
+    ),
+    Mutant("windows longer than the robot can follow", "tracking.py", "FOLLOWABLE) > limit", "FOLLOWABLE) > np.inf", "tracking"),
+    Mutant("trajectories that broke down stay", "tracking.py", "whole = ~diverged", "whole = diverged | True", "tracking"),
     # Feasibility
-    Mutant("no room for saturated actuators", "scores/feasibility.py", "(SATURATED if tracked.noise else 1.0)", "1.0", "feasibility"),
+    Mutant(
+        "no room for saturated actuators", "scores/feasibility.py", "(NOISE_MARGIN_FACTOR if tracked.noise else 1.0)", "1.0", "feasibility"
+    ),
     Mutant(
         "room for saturated actuators without noise",
         "scores/feasibility.py",
-        "(SATURATED if tracked.noise else 1.0)",
-        "SATURATED",
+        "(NOISE_MARGIN_FACTOR if tracked.noise else 1.0)",
+        "NOISE_MARGIN_FACTOR",
         "feasibility",
     ),
-    Mutant("SATURATED is none", "scores/feasibility.py", "SATURATED = 1.15", "SATURATED = 1.0", "feasibility"),
+    Mutant(
+        "NOISE_MARGIN_FACTOR is none", "scores/feasibility.py", "NOISE_MARGIN_FACTOR = 1.15", "NOISE_MARGIN_FACTOR = 1.0", "feasibility"
+    ),
     Mutant(
         "noisy windows by their mean",
         "scores/feasibility.py",

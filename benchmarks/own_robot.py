@@ -48,7 +48,7 @@ def demonstrations(*, quick: bool = False, seed: int = 0) -> Demonstrations:
         policy = Policy.load(POLICIES / f"hopper-{source}.safetensors")
         made = run_episodes(body, policy, count=count, rng=rng).trajectories
         sets.append(made.with_sources((source,) * count))
-    act = random_actions(robot, few, rng=rng, longest_hold=20)
+    act = random_actions(robot, few, rng=rng, max_action_repeat=20)
     sets.insert(2, run_episodes(robot, lambda _: act(), count=few, rng=rng).trajectories.with_sources((OWN[2],) * few))
     return join(sets)
 

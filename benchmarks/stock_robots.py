@@ -54,7 +54,10 @@ def demonstrations(
 ) -> Demonstrations:
     """Episodes of random actions, each of its own strength and held for its own time, of different lengths; falls do not end them. With
     `full`, every actuator is always at one of its ends."""
-    act, middle = random_actions(robot, count, rng=rng, longest_hold=20, min_action_scale=1.0), (robot.action_low + robot.action_high) / 2
+    act, middle = (
+        random_actions(robot, count, rng=rng, max_action_repeat=20, min_action_scale=1.0),
+        (robot.action_low + robot.action_high) / 2,
+    )
     scale, half = rng.uniform(*strength, (count, 1)), (robot.action_high - robot.action_low) / 2
     states = robot.initial_states(count, rng)
     seen = [robot.observe(states)]

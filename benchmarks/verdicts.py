@@ -37,7 +37,7 @@ def measure(name: str, *, seed: int, count: int) -> dict[str, object]:
     began = time.perf_counter()
     assessment = assess(demonstrations, task.robot, rng=Streams(seed).assessing())
     score = Feasibility()
-    weights, facts, shown = assessment.scored(score), score.facts(assessment), assessment.tracked.shown
+    weights, facts, shown = assessment.scored(score), score.facts(assessment), assessment.tracked.demonstration_windows
     seconds = time.perf_counter() - began
     other = demonstrations.from_source(OTHER)
     found = separation(other, weights, mean_by_demonstration(shown.distances, shown))

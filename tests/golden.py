@@ -85,8 +85,8 @@ def assessed() -> Numbers:
             f"{name}: recovered actions": [float(usable.sum()), float(actions.mean()), float(actions.std()), *actions[:3, 0].tolist()],
             f"{name}: windows": [
                 float(tracked.length),
-                *np.quantile(tracked.own_windows.distances, [0.5, 0.95]),
-                *tracked.shown.distances[::20],
+                *np.quantile(tracked.random_windows.distances, [0.5, 0.95]),
+                *tracked.demonstration_windows.distances[::20],
             ],
         }
     return found | pushed()
@@ -102,8 +102,8 @@ def pushed() -> Numbers:
         assessment = assess(shown, cart.CART, exploration=Exploration(episodes=10, steps=40), rng=np.random.default_rng(2))
         tracked = assessment.tracked
         found[f"{name}: windows"] = [
-            *(assessment.noise, float(tracked.length), *np.quantile(tracked.own_windows.distances, [0.5, 0.95])),
-            *tracked.shown.distances[:6],
+            *(assessment.noise, float(tracked.length), *np.quantile(tracked.random_windows.distances, [0.5, 0.95])),
+            *tracked.demonstration_windows.distances[:6],
         ]
         found[f"{name}: weights"] = assessment.scored(assessment.default_score).tolist()
     return found

@@ -15,8 +15,8 @@ from imitable.inverse_dynamics import Solved
 from imitable.noise import noisy
 from imitable.scores import Feasibility, Tolerance
 from imitable.scores.feasibility import (
-    FRAGMENTS,
-    SATURATED,
+    MIN_FEASIBILITY,
+    NOISE_MARGIN_FACTOR,
     TransitionFeasibility,
     mean_by_demonstration,
     median_by_demonstration,
@@ -90,7 +90,7 @@ def test_the_longer_the_impossible_stretch_the_less_is_left() -> None:
 def test_fragments_count_for_nothing() -> None:
     mostly_impossible = spliced(60, seed=0, first=10, last=150)
     weights = assessed(mostly_impossible).scored(FEASIBILITY)
-    assert not ((weights > 0) & (weights < FRAGMENTS)).any()
+    assert not ((weights > 0) & (weights < MIN_FEASIBILITY)).any()
     assert (weights == 0).mean() > 0.7
 
 
@@ -125,7 +125,7 @@ def test_fresh_own_demonstrations_are_rejected_as_rarely_as_promised(level: floa
         scale = assessed(fresh, seed=seed).step_scale
         assessment = assessed(noisy(fresh, level, scale, rng), seed=seed)
         assert assessment.noise == pytest.approx(level, rel=0.2)
-        shown = assessment.tracked.shown
+        shown = assessment.tracked.demonstration_windows
         distances = median_by_demonstration(shown.distances, shown)
         tolerance = score.tolerance(assessment)
         rejected.append((distances > tolerance.d_min).mean())
@@ -139,7 +139,7 @@ def test_own_demonstrations_that_saturate_are_not_rejected_for_noise(level: floa
     clean = pushes(150, seed=0, steps=200)  # full strength at every step: noise beyond the limits cannot be followed
     given = noisy(clean, level, assessed(clean).step_scale, np.random.default_rng(0))
     assessment = assessed(given)
-    shown = assessment.tracked.shown
+    shown = assessment.tracked.demonstration_windows
     rejected = median_by_demonstration(shown.distances, shown) > FEASIBILITY.tolerance(assessment).d_min
     assert rejected.mean() <= FEASIBILITY.false_reject_rate + 0.015
 
@@ -209,7 +209,7 @@ def test_with_noise_medians_over_windows_are_compared() -> None:
     own = [each for middle in (np.arange(1, 41) / 10).tolist() for each in (middle - 0.05, 1e3, middle)]
     tracked = of_own(own, noise=0.5, groups=3)
     assert own_statistics(tracked)[0] == pytest.approx(np.arange(1, 41) / 10)
-    assert Feasibility(0.05).tolerance_of(tracked).d_min == pytest.approx(3.9 * SATURATED)
+    assert Feasibility(0.05).tolerance_of(tracked).d_min == pytest.approx(3.9 * NOISE_MARGIN_FACTOR)
     assert [each.tolist() for each in own_statistics(replace(tracked, noise=0.0))] == [own, own]
 
 
@@ -221,7 +221,7 @@ def test_the_median_of_two_is_the_lower_one() -> None:
 def test_with_noise_single_windows_that_chaos_carries_off_do_not_count() -> None:
     own = of_own([0.9, 1.0, 1.1] * 40, noise=0.5, groups=3)
     shown = windows([1.0, 1e3, 0.9, 1e3, 1e3, 1.0], [0, 0, 0, 1, 1, 1])
-    assert FEASIBILITY.weights_of(replace(own, shown=shown)).tolist() == [1.0, 0.0]
+    assert FEASIBILITY.weights_of(replace(own, demonstration_windows=shown)).tolist() == [1.0, 0.0]
 
 
 def test_too_few_own_windows_for_the_rate_are_an_error() -> None:
@@ -259,7 +259,7 @@ def mixed() -> Assessment:
 
 
 def test_the_table_says_where_and_why(mixed: Assessment) -> None:
-    table, shown = FEASIBILITY.table(mixed), mixed.tracked.shown
+    table, shown = FEASIBILITY.table(mixed), mixed.tracked.demonstration_windows
     assert list(table) == ["distance", "feasibility", "first_bad_step", "worst_column", "limiting_actuator", "limit_factor"]
     assert all(column.shape == (18,) for column in table.values())
     assert np.array_equal(table["feasibility"], mixed.scored(FEASIBILITY))
@@ -277,7 +277,7 @@ def test_the_table_says_where_and_why(mixed: Assessment) -> None:
 def test_the_facts_state_the_promised_and_the_realised_rate(mixed: Assessment) -> None:
     found, tolerance = FEASIBILITY.facts(mixed), FEASIBILITY.tolerance(mixed)
     assert found["tolerance"] == [tolerance.d_min, tolerance.d_max]
-    assert found["own_distances"] == pytest.approx(np.percentile(mixed.tracked.own_windows.distances, [0, 50, 100]))
+    assert found["own_distances"] == pytest.approx(np.percentile(mixed.tracked.random_windows.distances, [0, 50, 100]))
     assert (found["window"], found["noise"], found["false_reject_rate"]) == (mixed.tracked.length, 0.0, 0.05)
     assert found["realised_false_reject_rate"] == 0.0
 
@@ -293,7 +293,7 @@ def test_nothing_feasible_is_an_error_with_numbers() -> None:
     assessment = assessed(pushes(5, seed=0, strengths=3.0))
     with pytest.raises(ImitableError, match="all 5 weights are zero: no demonstration is feasible on the robot") as caught:
         assessment.weights(FEASIBILITY)
-    nearest = f"{assessment.tracked.shown.distances.min():.3g} of its own one-step changes off"
+    nearest = f"{assessment.tracked.demonstration_windows.distances.min():.3g} of its own one-step changes off"
     for part in (nearest, "it follows its own within 0.05", "check units, column order and frame rate"):
         assert part in str(caught.value)
 
@@ -315,9 +315,9 @@ def test_demonstrations_that_are_not_the_robots_motion_are_infeasible(wrong: Cal
 
 
 def test_the_ramp_is_on_windows_and_the_mean_over_them(mixed: Assessment) -> None:
-    shown = mixed.tracked.shown
+    shown = mixed.tracked.demonstration_windows
     share = mean_by_demonstration(ramp_down(shown.distances, FEASIBILITY.tolerance(mixed)), shown)
-    assert mixed.scored(FEASIBILITY) == pytest.approx(np.where(share < FRAGMENTS, 0.0, share))
+    assert mixed.scored(FEASIBILITY) == pytest.approx(np.where(share < MIN_FEASIBILITY, 0.0, share))
 
 
 def test_the_default_inverse_is_solved(mixed: Assessment) -> None:

@@ -72,7 +72,7 @@ def test_there_is_one_admissible_action_per_transition_and_what_is_known_of_it(m
         assert found.at_limit.dtype == bool
         assert (np.abs(found.actions) <= 1).all()
         assert np.array_equal(found.at_limit, np.abs(found.actions) == 1)
-        assert found.miss.shape == found.verdict.shape == found.growth.shape == found.steps.shape == (150,)
+        assert found.miss.shape == found.verdict.shape == found.limit_factor.shape == found.steps.shape == (150,)
         assert set(found.verdict.tolist()) <= {NOT_SETTLED, REACHED, OUT_OF_REACH, UNTRIED}
         assert np.array_equal(found.verdict == UNTRIED, np.isnan(found.miss))
         assert np.array_equal(found.steps > 0, np.isfinite(found.miss)), "who knows the miss has simulated"

@@ -7,7 +7,7 @@ import turntable
 from imitable.arrays import Array
 from imitable.assessment import Assessment
 from imitable.errors import ImitableError
-from imitable.inverse_dynamics import Learned, Solved, coarse_model, patient_models, tolerant_model
+from imitable.inverse_dynamics import Learned, Solved, model_for_tracking, model_with_tolerance, retry_models
 from imitable.scores import Uniform, factors_of, product, score_columns, score_facts, why_zero
 from imitable.simulators import action_names, has_reward, joint_ranges, notes, restorable
 
@@ -39,11 +39,11 @@ def test_a_simulator_is_asked_for_what_it_has() -> None:
 
 def test_an_inverse_dynamics_without_variants_stands_for_all_of_them() -> None:
     model = Learned()
-    assert coarse_model(model, 0.1) is tolerant_model(model, 0.1) is model
-    assert patient_models(model) == ()
+    assert model_for_tracking(model, 0.1) is model_with_tolerance(model, 0.1) is model
+    assert retry_models(model) == ()
     solved = Solved()
-    assert (coarse_model(solved, 0.1), tolerant_model(solved, 0.1)) == (solved.coarse(0.1), solved.tolerating(0.1))
-    assert patient_models(solved) == solved.patient()
+    assert (model_for_tracking(solved, 0.1), model_with_tolerance(solved, 0.1)) == (solved.for_tracking(0.1), solved.with_tolerance(0.1))
+    assert retry_models(solved) == solved.retries()
 
 
 def nothing(assessment: Assessment) -> Array:

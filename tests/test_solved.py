@@ -74,7 +74,7 @@ def test_own_transitions_give_back_their_actions() -> None:
     assert (found.verdict == REACHED).all()
     np.testing.assert_allclose(found.actions, actions, atol=1e-6)
     assert found.miss.max() < 1e-6
-    assert (found.growth == 1).all()
+    assert (found.limit_factor == 1).all()
     assert found.steps.max() <= 1 + 2 + 2  # the start, one difference for each actuator, and at most two steps on a linear robot
 
 
@@ -101,9 +101,9 @@ def test_growth_is_the_factor_by_which_a_stronger_robot_is_stronger() -> None:
     corners = rng.choice([-1.0, 1.0], (20, 2))
     found = solve(robot, states, replace(robot, reach=3.0).step(states, corners))
     assert (found.verdict == OUT_OF_REACH).all()
-    np.testing.assert_allclose(found.growth, 3.0, rtol=1e-3)
+    np.testing.assert_allclose(found.limit_factor, 3.0, rtol=1e-3)
     impossible = states + np.array([0.0, 0.0, 0.0, 0.0, 1.0])  # no action moves the last column
-    assert np.isinf(solve(robot, states, impossible).growth).all()
+    assert np.isinf(solve(robot, states, impossible).limit_factor).all()
 
 
 def test_jumps_are_searched_across() -> None:
@@ -180,7 +180,7 @@ def test_another_seed_is_a_second_opinion() -> None:
     one, other, same = (Solved(seed=seed).solve(Bumpy(), states, wanted, scale=SCALE) for seed in (0, 1, 0))
     np.testing.assert_array_equal(one.steps, same.steps)
     assert (one.steps != other.steps).any()
-    assert len({solver.seed for solver in (Solved(), *Solved().patient())}) == 3
+    assert len({solver.seed for solver in (Solved(), *Solved().retries())}) == 3
 
 
 def test_same_generator_same_answer_whatever_the_batch() -> None:
@@ -190,7 +190,7 @@ def test_same_generator_same_answer_whatever_the_batch() -> None:
     shuffled = Solved(batch=7).solve(Bumpy(), states[order], wanted[order], scale=SCALE, rng=np.random.default_rng(7))
     for name in ("actions", "miss", "at_limit", "verdict", "steps"):
         np.testing.assert_array_equal(getattr(shuffled, name), getattr(whole, name)[order])
-    np.testing.assert_allclose(shuffled.growth, whole.growth[order])
+    np.testing.assert_allclose(shuffled.limit_factor, whole.limit_factor[order])
 
 
 def test_simulations_that_diverge_are_avoided_or_reported() -> None:
@@ -273,7 +273,7 @@ def test_searches_move_few_and_many_actuators_in_turn() -> None:
 
 
 def test_more_patient_searches_make_other_moves_of_more_actuators() -> None:
-    first, second = Solved().patient()
+    first, second = Solved().retries()
     assert len({each.seed for each in (Solved(), first, second)}) == 3
     assert max(share for share, _ in second.search_moves) == 1.0
     assert second.patience > first.patience == Solved().patience

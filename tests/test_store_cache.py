@@ -244,7 +244,7 @@ def everything(assessment: Assessment, *, delta_s: float = 0.001) -> list[bytes]
     plain, perturbed = assessment.own_replays(delta_s)
     demonstrations = assessment.demonstrations
     actions = assessment.recovered_actions(np.ones(demonstrations.lengths.sum(), bool))[0]
-    windows = (assessment.tracked.shown.distances, assessment.tracked.own_windows.distances)
+    windows = (assessment.tracked.demonstration_windows.distances, assessment.tracked.random_windows.distances)
     arrays = (assessment.replay.observations, plain.observations, perturbed.observations, np.array(assessment.noise), actions, *windows)
     return [np.ascontiguousarray(each).tobytes() for each in arrays]
 

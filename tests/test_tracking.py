@@ -25,6 +25,7 @@ from imitable.tracking import (
     NOISY_WINDOWS_PER_DEMO,
     OWN_WINDOWS,
     WINDOWS_PER_DEMO,
+    Follower,
     Tracked,
     conformal_quantile,
     hides_state,
@@ -41,12 +42,13 @@ def explored(robot: Simulator, *, count: int = 30, steps: int = 60, seed: int = 
 
 OWN = explored(CART)
 SCALE = step_scale(OWN)
-INVERSE = Solved().coarse(0.0).fit(OWN, CART, rng=np.random.default_rng(0))
+INVERSE = Solved().for_tracking(0.0).fit(OWN, CART, rng=np.random.default_rng(0))
 
 
 def tracked(given: Demonstrations, *, noise: float = 0.0, seed: int = 0, robot: Simulator = CART, **more: Any) -> Tracked:
-    inverse = more.pop("inverse_dynamics", Solved().coarse(noise).restored(INVERSE.arrays(), CART))
-    return track(given, robot, inverse, OWN, scale=SCALE, noise=noise, rng=np.random.default_rng(seed), **more)
+    inverse = more.pop("inverse_dynamics", Solved().for_tracking(noise).restored(INVERSE.arrays(), CART))
+    follower = Follower(robot, inverse, SCALE, noise, more.pop("retry_with", ()))
+    return track(given, OWN, follower, rng=np.random.default_rng(seed), **more)
 
 
 @dataclass(frozen=True)
@@ -152,32 +154,32 @@ def test_tracking_takes_few_windows_and_more_where_they_disagree(monkeypatch: py
     strengths = np.repeat([1.0, 3.0], 30)  # the second half is impossible
     given = join([pushes(10, seed=0), pushes(10, seed=1, strengths=3.0), pushes(10, seed=2, strengths=strengths)])
     found = tracked(given)
-    counts = np.bincount(found.shown.demo, minlength=30)
+    counts = np.bincount(found.demonstration_windows.demo, minlength=30)
     assert (counts[:20] == WINDOWS_PER_DEMO).all()
     assert set(counts[20:].tolist()) == {WINDOWS_PER_DEMO, 2 * WINDOWS_PER_DEMO}
     assert found.length > 1, "the cart follows its own trajectories as long as one likes"
-    assert ((found.shown.start >= 0) & (found.shown.start + found.length <= 60)).all()
-    early = found.shown.start + found.length <= 30
-    assert (found.shown.distances[early & (found.shown.demo >= 20)] < FOLLOWED).all()
-    assert found.own_windows.distances.max() < FOLLOWED
-    assert len(found.own_windows) == OWN_WINDOWS + GROUPS * WINDOWS_PER_DEMO
-    assert len(found.retraced) == GROUPS * WINDOWS_PER_DEMO
-    assert found.retraced.distances.max() < FOLLOWED, "the robot can do what it did"
-    assert np.bincount(found.own_windows.demo).max() == np.bincount(found.retraced.demo).max() == WINDOWS_PER_DEMO
+    assert ((found.demonstration_windows.start >= 0) & (found.demonstration_windows.start + found.length <= 60)).all()
+    early = found.demonstration_windows.start + found.length <= 30
+    assert (found.demonstration_windows.distances[early & (found.demonstration_windows.demo >= 20)] < FOLLOWED).all()
+    assert found.random_windows.distances.max() < FOLLOWED
+    assert len(found.random_windows) == OWN_WINDOWS + GROUPS * WINDOWS_PER_DEMO
+    assert len(found.retraced_windows) == GROUPS * WINDOWS_PER_DEMO
+    assert found.retraced_windows.distances.max() < FOLLOWED, "the robot can do what it did"
+    assert np.bincount(found.random_windows.demo).max() == np.bincount(found.retraced_windows.demo).max() == WINDOWS_PER_DEMO
 
 
 def test_what_the_robot_can_follow_is_followed_from_beginning_to_end_where_that_is_cheap() -> None:
     short = np.repeat([1.0, 3.0, 1.0], [40, 3, 17])  # three steps are impossible, which few windows may miss
     given = join([pushes(10, seed=0), pushes(10, seed=1, strengths=3.0), pushes(10, seed=2, strengths=short)])
     found = tracked(given)
-    counts, per_demo = np.bincount(found.shown.demo, minlength=30), -(-60 // found.length)
+    counts, per_demo = np.bincount(found.demonstration_windows.demo, minlength=30), -(-60 // found.length)
     assert (counts[10:20] == WINDOWS_PER_DEMO).all(), "what is out of reach everywhere is not tried again"
     assert (np.delete(counts, np.arange(10, 20)) == per_demo).all()
     for demo in range(20, 30):
-        mine = found.shown.demo == demo
-        steps = np.unique(np.add.outer(found.shown.start[mine], np.arange(found.length)))
+        mine = found.demonstration_windows.demo == demo
+        steps = np.unique(np.add.outer(found.demonstration_windows.start[mine], np.arange(found.length)))
         assert np.array_equal(steps, np.arange(60))
-        assert found.shown.distances[mine].max() > FOLLOWED, "the impossible steps are found"
+        assert found.demonstration_windows.distances[mine].max() > FOLLOWED, "the impossible steps are found"
 
 
 @pytest.mark.parametrize("level", [0.2, 1.0])
@@ -186,12 +188,14 @@ def test_noisy_windows_of_own_and_shown_are_alike_and_another_bodys_are_not(leve
     given = noisy(given, level, SCALE, np.random.default_rng(0))
     found = tracked(given, noise=level)
     assert found.noise == level
-    mean = np.bincount(found.shown.demo, found.shown.distances) / np.bincount(found.shown.demo)
-    assert np.bincount(found.shown.demo).tolist() == [NOISY_WINDOWS_PER_DEMO] * 60
-    own = np.bincount(found.own_windows.demo, found.own_windows.distances) / np.bincount(found.own_windows.demo)
+    mean = np.bincount(found.demonstration_windows.demo, found.demonstration_windows.distances) / np.bincount(
+        found.demonstration_windows.demo
+    )
+    assert np.bincount(found.demonstration_windows.demo).tolist() == [NOISY_WINDOWS_PER_DEMO] * 60
+    own = np.bincount(found.random_windows.demo, found.random_windows.distances) / np.bincount(found.random_windows.demo)
     assert np.median(mean[:30]) == pytest.approx(np.median(own), rel=0.15)
     assert mean[30:].min() > own.max()
-    assert found.own_windows.distances[:OWN_WINDOWS].min() > 0.3 * level, "those of random actions are as noisy"
+    assert found.random_windows.distances[:OWN_WINDOWS].min() > 0.3 * level, "those of random actions are as noisy"
 
 
 def test_noisy_windows_begin_where_noise_hides_no_clipped_velocity() -> None:
@@ -202,8 +206,8 @@ def test_noisy_windows_begin_where_noise_hides_no_clipped_velocity() -> None:
     assert known.mean() < restorable_rows(given, robot).mean() - 0.05
     possible = np.array([known[first : first + 61 - found.length].any() for first in given.starts])
     assert possible.mean() > 0.8
-    judged = possible[found.shown.demo]
-    assert known[given.starts[found.shown.demo] + found.shown.start][judged].all()
+    judged = possible[found.demonstration_windows.demo]
+    assert known[given.starts[found.demonstration_windows.demo] + found.demonstration_windows.start][judged].all()
 
 
 def test_a_window_is_as_long_as_the_robot_follows_its_own_and_as_the_budget_allows() -> None:
@@ -216,10 +220,10 @@ def test_a_window_is_as_long_as_the_robot_follows_its_own_and_as_the_budget_allo
 def test_the_same_generator_tracks_the_same_windows_and_another_does_not() -> None:
     given = both(own=5, other=5)
     one, again, other = (tracked(given, seed=seed) for seed in (0, 0, 1))
-    assert same(one.shown, again.shown)
-    assert same(one.own_windows, again.own_windows)
-    assert not np.array_equal(one.shown.start, other.shown.start)
-    assert not np.array_equal(one.own_windows.distances, other.own_windows.distances)
+    assert same(one.demonstration_windows, again.demonstration_windows)
+    assert same(one.random_windows, again.random_windows)
+    assert not np.array_equal(one.demonstration_windows.start, other.demonstration_windows.start)
+    assert not np.array_equal(one.random_windows.distances, other.random_windows.distances)
 
 
 def test_tracking_tells_its_progress_and_leaves_demonstrations_alone() -> None:
@@ -233,7 +237,9 @@ def test_tracking_tells_its_progress_and_leaves_demonstrations_alone() -> None:
 
 def test_what_demonstrations_are_does_not_move_the_robots_own_distances_much() -> None:
     """One outlier does not set a tolerance."""
-    quantiles = [conformal_quantile(tracked(pushes(6, seed=seed), noise=0.2, seed=seed).own_windows.distances, 0.05) for seed in range(5)]
+    quantiles = [
+        conformal_quantile(tracked(pushes(6, seed=seed), noise=0.2, seed=seed).random_windows.distances, 0.05) for seed in range(5)
+    ]
     assert max(quantiles) < 1.3 * min(quantiles)
 
 
@@ -248,7 +254,7 @@ def drives() -> tuple[Demonstrations, Assessment]:
 
 def test_a_car_follows_its_own_drives_and_not_those_of_a_faster_one(drives: tuple[Demonstrations, Assessment]) -> None:
     given, assessment = drives
-    shown, own = assessment.tracked.shown, assessment.tracked.own_windows
+    shown, own = assessment.tracked.demonstration_windows, assessment.tracked.random_windows
     other = given.from_source("other-dynamics")
     assert assessment.hides_state
     assert own.distances.max() < FOLLOWED
@@ -258,19 +264,19 @@ def test_a_car_follows_its_own_drives_and_not_those_of_a_faster_one(drives: tupl
 
 def test_where_state_is_hidden_all_windows_are_followed_one_after_the_other(drives: tuple[Demonstrations, Assessment]) -> None:
     given, assessment = drives
-    shown, length = assessment.tracked.shown, assessment.tracked.length
+    shown, length = assessment.tracked.demonstration_windows, assessment.tracked.length
     for demo, steps in enumerate(given.lengths):
         assert shown.start[shown.demo == demo].tolist() == list(range(0, steps, length))
 
 
 def test_windows_of_a_strong_body_are_told_apart_by_the_default_assessment() -> None:
     assessment = assess(both(own=4, other=4), CART, rng=np.random.default_rng(0))
-    shown = assessment.tracked.shown
+    shown = assessment.tracked.demonstration_windows
     assert not assessment.hides_state
     assert assessment.noise < 1e-3
     assert assessment.tracked.noise == 0
     assert shown.distances[shown.demo < 4].max() < FOLLOWED < shown.distances[shown.demo >= 4].min()
-    assert assess(both(own=4, other=4), STRONG, rng=np.random.default_rng(0)).tracked.shown.distances.max() < FOLLOWED
+    assert assess(both(own=4, other=4), STRONG, rng=np.random.default_rng(0)).tracked.demonstration_windows.distances.max() < FOLLOWED
 
 
 def test_clean_demonstrations_of_a_robot_that_shows_angles_alone_have_no_noise() -> None:
@@ -299,10 +305,10 @@ def test_a_few_demonstrations_in_other_units_do_not_widen_the_tolerance_for_the_
     scaled = Demonstrations(np.rad2deg(wild.observations), wild.lengths, wild.returns)
     assert np.abs(clean.observations).max() < 13 < np.median(np.abs(scaled.observations).max(axis=1))
     found = tracked(join([clean, scaled]), inverse_dynamics=Limited(sight=13.0))  # so far away nothing is followed, not even its own
-    near = max(conformal_quantile(each.distances, 0.05) for each in (found.own_windows, found.retraced))
+    near = max(conformal_quantile(each.distances, 0.05) for each in (found.random_windows, found.retraced_windows))
     assert near < FOLLOWED
-    assert (found.shown.distances[found.shown.demo < 20] < FOLLOWED).all()
-    assert np.median(found.shown.distances[found.shown.demo >= 20]) > 5 * FOLLOWED
+    assert (found.demonstration_windows.distances[found.demonstration_windows.demo < 20] < FOLLOWED).all()
+    assert np.median(found.demonstration_windows.distances[found.demonstration_windows.demo >= 20]) > 5 * FOLLOWED
 
 
 @dataclass(frozen=True)
@@ -319,7 +325,7 @@ class Failing:
 
 def test_a_demonstration_that_the_first_search_loses_everywhere_is_asked_about_again() -> None:
     given = both(own=4, other=4)
-    shown = tracked(given, inverse_dynamics=Failing(), confirm=(INVERSE,)).shown
+    shown = tracked(given, inverse_dynamics=Failing(), retry_with=(INVERSE,)).demonstration_windows
     farthest = np.array([shown.distances[shown.demo == demo].max() for demo in range(8)])
     assert (farthest[:4] <= FOLLOWED).all()
     assert (farthest[4:] > FOLLOWED).all()

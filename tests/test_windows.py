@@ -17,7 +17,7 @@ from imitable.windows import FOLLOWED, MAX_LOST_STEPS, Windows, disagreeing, dra
 
 OWN = rollout_from(CART, CART.initial_states(30, np.random.default_rng(0)), 60, rng=np.random.default_rng(0))
 SCALE = step_scale(OWN)
-INVERSE = Solved().coarse(0.0).fit(OWN, CART, rng=np.random.default_rng(0))
+INVERSE = Solved().for_tracking(0.0).fit(OWN, CART, rng=np.random.default_rng(0))
 
 
 def follow(given: Demonstrations, *, starts: Any = 0, length: int = 10, robot: Simulator = CART, **more: Any) -> tuple[Windows, int]:
@@ -52,10 +52,10 @@ def test_a_window_says_what_limits_it() -> None:
     given = Demonstrations(np.stack(shown, axis=1).reshape(-1, 4), np.full(20, 5))
     windows, _ = follow(given, length=1)
     assert (windows.limiting_actuator == 1).all()
-    assert windows.growth == pytest.approx(np.full(20, 3.0), rel=1e-3)
+    assert windows.limit_factor == pytest.approx(np.full(20, 3.0), rel=1e-3)
     assert set(windows.worst_column.tolist()) <= {1, 3}
     free, _ = follow(pushes(20, seed=0, gentle=0.5))
-    assert (free.growth == 1).all()
+    assert (free.limit_factor == 1).all()
     assert (free.limiting_actuator == -1).all()
 
 
@@ -68,7 +68,7 @@ def test_what_limits_a_window_is_what_lost_it_not_what_keeps_it_from_getting_bac
         states.append(np.concatenate([states[-1][:, :2] + 0.1 * velocities, velocities], axis=1))
     windows, _ = follow(Demonstrations(np.concatenate(states), [8]), length=8, give_up_distance=np.inf)
     assert windows.limiting_actuator.tolist() == [1]
-    assert windows.growth == pytest.approx([3.0], rel=1e-3)
+    assert windows.limit_factor == pytest.approx([3.0], rel=1e-3)
 
 
 def test_distances_are_the_mean_of_what_is_left_in_units_of_own_steps() -> None:
@@ -147,21 +147,21 @@ class Blind:
 def test_a_robot_that_is_put_back_is_lost_at_the_bad_step_alone() -> None:
     given = one_bad_step(at=6)
     tracked, _ = follow(given, length=12, give_up_distance=np.inf)
-    back, _ = follow(given, length=12, give_up_distance=np.inf, confirm=(INVERSE,))
+    back, _ = follow(given, length=12, give_up_distance=np.inf, retry_with=(INVERSE,))
     alone, _ = follow(given, length=1, starts=6)
     assert back.distances == pytest.approx(alone.distances), "the farthest step, not the mean"
     assert (alone.distances > 5 * FOLLOWED).all()
     assert back.settled.all()
     assert back.step_distances.argmax(axis=1).tolist() == [6] * 5
     assert np.delete(back.step_distances, 6, axis=1).max() < FOLLOWED
-    after, _ = follow(given, length=5, starts=7, confirm=(INVERSE,))
+    after, _ = follow(given, length=5, starts=7, retry_with=(INVERSE,))
     assert after.distances.max() < FOLLOWED, "put back, it follows what comes after"
     assert (tracked.distances < back.distances).all()
 
 
 def test_what_the_first_does_not_reach_is_tried_again_and_what_it_reaches_is_not() -> None:
     given, first, second = pushes(8, seed=1, steps=10), Blind([]), Blind([])
-    windows, steps = follow(given, length=10, inverse_dynamics=first, confirm=(INVERSE, second))
+    windows, steps = follow(given, length=10, inverse_dynamics=first, retry_with=(INVERSE, second))
     assert windows.distances.max() < FOLLOWED
     assert windows.settled.all()
     assert sum(first.asked) == 80
@@ -171,16 +171,16 @@ def test_what_the_first_does_not_reach_is_tried_again_and_what_it_reaches_is_not
 
 def test_what_is_far_beyond_doubt_is_not_tried_again() -> None:
     given, asked = pushes(8, seed=1, steps=10, strengths=3.0), Blind([])
-    follow(given, length=1, confirm=(asked,), doubted=0.01)
+    follow(given, length=1, retry_with=(asked,), retry_below=0.01)
     assert not asked.asked
-    follow(given, length=1, confirm=(asked,), doubted=np.inf)
+    follow(given, length=1, retry_with=(asked,), retry_below=np.inf)
     assert asked.asked == [8]
 
 
 def test_a_worse_second_answer_is_not_taken() -> None:
     given = pushes(8, seed=1, steps=10, strengths=3.0)
     plain, _ = follow(given, length=1)
-    windows, _ = follow(given, length=1, confirm=(Blind([]),))
+    windows, _ = follow(given, length=1, retry_with=(Blind([]),))
     assert windows.distances == pytest.approx(plain.distances)
     assert np.array_equal(windows.limiting_actuator, plain.limiting_actuator)
 
@@ -208,19 +208,19 @@ class Weary:
 
 def test_a_small_miss_that_nobody_is_sure_of_is_not_judged() -> None:
     given = pushes(8, seed=1, steps=10)
-    windows, _ = follow(given, length=10, inverse_dynamics=Weary(0.8), confirm=(Weary(0.8),))
+    windows, _ = follow(given, length=10, inverse_dynamics=Weary(0.8), retry_with=(Weary(0.8),))
     assert not windows.settled.any()
     assert np.isnan(windows.step_distances).all()
-    far, _ = follow(given, length=10, inverse_dynamics=Weary(-1.0), confirm=(Weary(-1.0),))
+    far, _ = follow(given, length=10, inverse_dynamics=Weary(-1.0), retry_with=(Weary(-1.0),))
     assert far.settled.all(), "but a large one is"
 
 
 def test_the_second_answer_says_whether_a_step_is_settled() -> None:
     given = pushes(8, seed=1, steps=10, strengths=1.2)
-    windows, _ = follow(given, length=10, inverse_dynamics=Weary(0.8), confirm=(INVERSE,))
+    windows, _ = follow(given, length=10, inverse_dynamics=Weary(0.8), retry_with=(INVERSE,))
     assert windows.settled.all()
     assert (windows.distances > FOLLOWED).all()
-    doubted, _ = follow(given, length=10, inverse_dynamics=INVERSE, confirm=(Weary(0.8),))
+    doubted, _ = follow(given, length=10, inverse_dynamics=INVERSE, retry_with=(Weary(0.8),))
     assert not doubted.settled.any()
 
 
@@ -233,7 +233,7 @@ def test_a_few_clear_steps_do_not_settle_a_window() -> None:
         "after that it is carried along, while it is on track"
     )
     for first, settled in ((3, False), (10, True)):
-        windows, _ = follow(given, length=10, robot=Clipped(), inverse_dynamics=Weary(0.7, first=first), confirm=(Weary(0.7),))
+        windows, _ = follow(given, length=10, robot=Clipped(), inverse_dynamics=Weary(0.7, first=first), retry_with=(Weary(0.7),))
         assert np.isfinite(windows.step_distances).sum() == first
         assert windows.settled.tolist() == [settled]
 
@@ -248,7 +248,7 @@ def test_where_an_observation_does_not_determine_the_state_the_last_one_is_carri
     determined = robot.restorable(given.observations)[given.starts + 1]
     assert 0 < determined.sum() < 40
     begins = robot.restorable(given.observations)[given.starts]
-    windows, _ = follow(given.select(np.flatnonzero(begins)), length=10, robot=robot, confirm=(replace(INVERSE, robot=robot),))
+    windows, _ = follow(given.select(np.flatnonzero(begins)), length=10, robot=robot, retry_with=(replace(INVERSE, robot=robot),))
     assert windows.distances.max() < FOLLOWED
 
 
@@ -300,7 +300,7 @@ def test_where_nothing_can_be_restored_windows_still_begin_somewhere() -> None:
 
 def test_a_window_is_given_up_after_a_few_steps_out_of_reach() -> None:
     given, asked = pushes(8, seed=1, steps=20, strengths=1.2), Blind([])
-    windows, _ = follow(given, length=20, give_up_distance=np.inf, confirm=(asked,))
+    windows, _ = follow(given, length=20, give_up_distance=np.inf, retry_with=(asked,))
     tried = (~np.isnan(windows.step_distances)).sum(axis=1)
     assert (np.nansum(windows.step_distances > FOLLOWED, axis=1) == MAX_LOST_STEPS).all()
     assert (tried < 20).all()
@@ -310,7 +310,7 @@ def test_a_window_is_given_up_after_a_few_steps_out_of_reach() -> None:
 def test_a_window_that_begins_where_the_state_is_not_known_is_not_judged() -> None:
     slow = pushes(3, seed=0)
     fast = Demonstrations(slow.observations + np.array([0.0, 0.0, 10.0, 0.0]), slow.lengths)
-    windows, _ = follow(fast, length=10, robot=Clipped(), confirm=(INVERSE,))
+    windows, _ = follow(fast, length=10, robot=Clipped(), retry_with=(INVERSE,))
     assert not windows.settled.any()
     assert np.isnan(windows.step_distances).all()
 
@@ -318,7 +318,7 @@ def test_a_window_that_begins_where_the_state_is_not_known_is_not_judged() -> No
 def test_one_lost_step_settles_a_window_of_which_little_can_be_judged() -> None:
     given = pushes(3, seed=0, strengths=4.0)
     given = Demonstrations(given.observations - np.repeat(given.observations[given.starts], 61, axis=0), given.lengths)  # from rest
-    windows, _ = follow(given, length=10, robot=Clipped(), confirm=(INVERSE,), give_up_distance=np.inf)
+    windows, _ = follow(given, length=10, robot=Clipped(), retry_with=(INVERSE,), give_up_distance=np.inf)
     tried_and_judged = np.isfinite(windows.step_distances).sum(axis=1)
     assert (tried_and_judged < 5).all(), "then it is too fast to be restored"
     assert windows.settled.all()

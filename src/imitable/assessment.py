@@ -17,23 +17,27 @@ from imitable.inverse_dynamics import (
     InverseDynamics,
     InverseDynamicsModel,
     Solved,
-    coarse_model,
     floored_scale,
-    in_units,
-    patient_models,
+    model_for_tracking,
+    model_with_tolerance,
+    retry_models,
     step_scale,
-    tolerant_model,
+    with_scale,
 )
 from imitable.noise import STEPS_OF_ROUNDING, is_noise, noise_level, noise_margin, noisy, rounding_units, steps_since_restorable
 from imitable.replay import Replay, replay
 from imitable.rollouts import Episodes, explore
 from imitable.scores import Feasibility, RectifiedOptimality, Score, product, why_zero
 from imitable.simulators import Simulator, continuous
-from imitable.tracking import Tracked, hides_state, replay_windows, rollout_from, track
+from imitable.tracking import Follower, Tracked, hides_state, replay_windows, rollout_from, track
 from imitable.windows import Windows
 
 ASSESS_VERSION = 12
 """Raised when the numbers of exploration, inverse dynamics, noise, windows or replay change: what was cached before no longer counts."""
+
+STORED_KINDS = {"demonstration_windows": "shown", "random_windows": "own", "retraced_windows": "retraced"}
+STORED_FIELDS = {each.name: "growth" if each.name == "limit_factor" else each.name for each in fields(Windows)}
+"""Attributes of Tracked and of Windows to their names in the cache, which stay as they were first written."""
 
 CacheLookup = Callable[[str, Mapping[str, object], Callable[[], Arrays]], Arrays]
 """A part's name, all that decides it, and a function that makes it, to the part: made, or found in a cache."""
@@ -172,18 +176,23 @@ class Assessment:
         return bool(self._fitted["hides state"])
 
     @property
-    def patient_inverses(self) -> tuple[InverseDynamics, ...]:
+    def retry_inverses(self) -> tuple[InverseDynamics, ...]:
         """Those asked once more about what is not reached; none if there is noise, or if the inverse dynamics knows no patience."""
-        models = () if self._noise else patient_models(self.model)
+        models = () if self._noise else retry_models(self.model)
         return tuple(each.restored(self.inverse_dynamics.arrays(), self.robot) for each in models)
 
     @cached_property
+    def follower(self) -> Follower:
+        """Tracks windows on the robot, with one setting for demonstrations and for the robot's own trajectories."""
+        inverse = model_for_tracking(self.model, self._noise).restored(self.inverse_dynamics.arrays(), self.robot)
+        return Follower(self.robot, inverse, floored_scale(self.step_scale), self._noise, self.retry_inverses)
+
+    @cached_property
     def tracked(self) -> Tracked:
-        """Windows of the demonstrations, and of the robot's own trajectories, as the robot follows them."""
+        """Windows of the demonstrations and of the robot's own trajectories, tracked on the robot."""
         part = self._part("windows", {}, self._track)
-        kinds = ("shown", "own", "retraced")
-        shown, own, retraced = (Windows(*(part[f"{kind} {each.name}"] for each in fields(Windows))) for kind in kinds)
-        return Tracked(shown, own, retraced, int(part["length"]), float(part["noise"]), float(part["cost"]))
+        shown, random, retraced = (Windows(*(part[f"{kind} {name}"] for name in STORED_FIELDS.values())) for kind in STORED_KINDS.values())
+        return Tracked(shown, random, retraced, int(part["length"]), float(part["noise"]), float(part["cost"]))
 
     @cached_property
     def replay(self) -> Replay:
@@ -208,7 +217,7 @@ class Assessment:
     def _recover_actions(self, used: Booleans) -> Arrays:
         actions, verdicts = np.zeros((len(used), len(self.robot.action_low))), np.full(len(used), NOT_SETTLED)
         lost = float((self.rounding / floored_scale(self.step_scale)).max()) / 2
-        inverse_dynamics = tolerant_model(self.model, max(self._noise, lost)).restored(self.inverse_dynamics.arrays(), self.robot)
+        inverse_dynamics = model_with_tolerance(self.model, max(self._noise, lost)).restored(self.inverse_dynamics.arrays(), self.robot)
         if self.hides_state:  # carried along from step to step
             demo_of = np.repeat(np.arange(len(self.demonstrations)), self.demonstrations.lengths)
             demos = np.unique(demo_of[used])
@@ -256,7 +265,7 @@ class Assessment:
         """Explore, fit f_id, and see what the observations of the robot and of the demonstrations are worth."""
         training, held_out = self.own_episodes
         fitted = self.model.fit(training, self.robot, rng=deepcopy(self.streams[1]), progress=part_of(self.progress, 0.0, 0.4))
-        fitted = in_units(fitted, self.step_scale) if self.rounding.any() else fitted
+        fitted = with_scale(fitted, self.step_scale) if self.rounding.any() else fitted
         learned = {f"model {name}": array for name, array in fitted.arrays().items()}
         scale = floored_scale(self.step_scale)
         own = replace(training, trajectories=noisy(training.trajectories, 0.0, scale, self.streams[1], rounding=self.rounding))
@@ -273,23 +282,14 @@ class Assessment:
 
     @one_thread()
     def _track(self) -> Arrays:
-        rng, scale = deepcopy(self.streams[2]), floored_scale(self.step_scale)
-        noise = self._noise
-        inverse = coarse_model(self.model, noise).restored(self.inverse_dynamics.arrays(), self.robot)
-        settings = {"scale": scale, "noise": noise, "rounding": self.rounding, "rng": rng, "progress": part_of(self.progress, 0.4, 1.0)}
-        if self.hides_state:
-            tracked = replay_windows(self.demonstrations, self.robot, inverse, self.own_episodes[0], **settings)  # type: ignore[arg-type]
-        else:
-            tracked = track(
-                self.demonstrations,
-                self.robot,
-                inverse,
-                self.own_episodes[0],
-                confirm=self.patient_inverses,
-                **settings,  # type: ignore[arg-type]
-            )
-        kinds = {"shown": tracked.shown, "own": tracked.own_windows, "retraced": tracked.retraced}
-        arrays = {f"{kind} {each.name}": getattr(windows, each.name) for kind, windows in kinds.items() for each in fields(Windows)}
+        rng, progress = deepcopy(self.streams[2]), part_of(self.progress, 0.4, 1.0)
+        make = replay_windows if self.hides_state else track
+        tracked = make(self.demonstrations, self.own_episodes[0], self.follower, rounding=self.rounding, rng=rng, progress=progress)
+        arrays = {
+            f"{kind} {stored}": getattr(getattr(tracked, attribute), name)
+            for attribute, kind in STORED_KINDS.items()
+            for name, stored in STORED_FIELDS.items()
+        }
         facts = {"length": tracked.length, "noise": tracked.noise, "cost": tracked.steps_per_transition}
         return {**arrays, **{name: np.array(value) for name, value in facts.items()}}
 

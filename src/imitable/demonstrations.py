@@ -110,6 +110,11 @@ class Demonstrations:
         last[self.starts + self.lengths] = True
         return np.flatnonzero(~last)
 
+    @cached_property
+    def transition_starts(self) -> Integers:
+        """(demo,) the number of each demonstration's first transition."""
+        return np.asarray(np.cumsum(self.lengths) - self.lengths)
+
     def trajectory(self, index: int) -> Array:
         """(length + 1, observation) of one demonstration."""
         return self.observations[self.starts[index] : self.starts[index] + self.lengths[index] + 1]

@@ -13,7 +13,7 @@ from imitable.learners import Checkpoint
 from imitable.rollouts import run_episodes
 from imitable.simulators import Simulator, advance
 
-EPISODES = 100
+N_EVAL_EPISODES = 100
 """Of an evaluation, if nothing else is said."""
 FIRST_STEPS = 50
 """Of a demonstration, that a policy is compared with where there is no reward."""
@@ -32,7 +32,7 @@ class Evaluation:
 
 
 def evaluate(
-    act: Callable[[Array], Array], robot: Simulator, *, episodes: int = EPISODES, rng: Generator, progress: Progress = no_progress
+    act: Callable[[Array], Array], robot: Simulator, *, episodes: int = N_EVAL_EPISODES, rng: Generator, progress: Progress = no_progress
 ) -> Evaluation:
     """Whole episodes from fresh starts, and their undiscounted returns."""
     if episodes < 1:
@@ -79,7 +79,9 @@ class Measurement:
     """How many of these episodes ended because the simulation broke down."""
 
 
-def measure(checkpoints: Iterable[Checkpoint], robot: Simulator, *, episodes: int = EPISODES, rng: Generator) -> Iterator[Measurement]:
+def measure(
+    checkpoints: Iterable[Checkpoint], robot: Simulator, *, episodes: int = N_EVAL_EPISODES, rng: Generator
+) -> Iterator[Measurement]:
     """Every checkpoint, evaluated on the same starts."""
     for checkpoint in checkpoints:
         evaluation = evaluate(checkpoint.policy, robot, episodes=episodes, rng=deepcopy(rng))

@@ -10,7 +10,7 @@ from imitable.arrays import Array, Generator, Progress, Snapshot, no_progress, o
 from imitable.assessment import Assessment, CacheLookup, Exploration, assess, no_cache
 from imitable.demonstrations import Demonstrations
 from imitable.errors import check_fields
-from imitable.evaluation import EPISODES, Measurement, measure
+from imitable.evaluation import N_EVAL_EPISODES, Measurement, measure
 from imitable.inverse_dynamics import InverseDynamicsModel
 from imitable.learners import Learner
 from imitable.sampling import demonstration_weights, effective_sample_size
@@ -114,7 +114,7 @@ def imitate(
     exploration: Exploration | None = None,
     evaluated_on: Simulator | None = None,
     seed: int = 0,
-    episodes: int = EPISODES,
+    episodes: int = N_EVAL_EPISODES,
     cache: CacheLookup = no_cache,
     record: Record | None = None,
     progress: Progress = no_progress,
@@ -142,7 +142,7 @@ def learn(
     *,
     evaluated_on: Simulator | None = None,
     seed: int = 0,
-    episodes: int = EPISODES,
+    episodes: int = N_EVAL_EPISODES,
     record: Record | None = None,
     progress: Progress = no_progress,
 ) -> tuple[Measurement, ...]:
@@ -202,7 +202,7 @@ def _beyond_range(demonstrations: Demonstrations, assessment: Assessment, table:
     """(demo,) how far a joint is outside its range in the window that is lost first or in the worst one, which the actuators are told of;
     in units of the range, 0: none is."""
     found, own, tracked = np.zeros(len(demonstrations)), assessment.own_episodes[0].trajectories.observations, assessment.tracked
-    worst = tracked.shown.start[worst_window(tracked.shown)]
+    worst = tracked.demonstration_windows.start[worst_window(tracked.demonstration_windows)]
     for column, low, high in joint_ranges(assessment.robot):
         lowest, highest = min(low, own[:, column].min()), max(high, own[:, column].max())  # limits are soft, and starts may be beyond
         for demo in np.flatnonzero(table["first_bad_step"] >= 0).tolist():
@@ -217,11 +217,11 @@ def facts(demonstrations: Demonstrations, assessment: Assessment, score: Score |
     return {
         "diverged": {"assessing": sum(assessment.diverged.values())},
         **score_facts(assessment.default_score if score is None else score, assessment),
-        **what_is_left(demonstrations, weights),
+        **weight_summary(demonstrations, weights),
     }
 
 
-def what_is_left(demonstrations: Demonstrations, weights: Array) -> dict[str, Any]:
+def weight_summary(demonstrations: Demonstrations, weights: Array) -> dict[str, Any]:
     """How many demonstrations are effectively left, and whose samples they are."""
     mean_weights = demonstration_weights(weights, demonstrations.lengths)
     mass = mean_weights * demonstrations.lengths

@@ -169,12 +169,12 @@ def run_episodes(
 
 def explore(simulator: Simulator, *, count: int, rng: Generator, min_action_scale: float = 1.0) -> Episodes:
     """`count` episodes of random actions."""
-    act = random_actions(simulator, count, rng=rng, longest_hold=simulator.horizon // 5, min_action_scale=min_action_scale)
+    act = random_actions(simulator, count, rng=rng, max_action_repeat=simulator.horizon // 5, min_action_scale=min_action_scale)
     return run_episodes(simulator, lambda _: act(), count=count, rng=rng)
 
 
 def random_actions(
-    simulator: Simulator, count: int, *, rng: Generator, longest_hold: int, min_action_scale: float = 0.0
+    simulator: Simulator, count: int, *, rng: Generator, max_action_repeat: int, min_action_scale: float = 0.0
 ) -> Callable[[], Array]:
     """A function that gives the next uniformly random actions of `count` robots, held for one step by half of them and longer by the rest.
 
@@ -183,7 +183,7 @@ def random_actions(
     """
     scale = 1.0 if min_action_scale == 1 else rng.uniform(min_action_scale, 1.0, (count, 1))
     middle = (simulator.action_high + simulator.action_low) / 2
-    hold = np.where(np.arange(count) % 2 == 0, 1, rng.integers(2, max(3, longest_hold), count))
+    hold = np.where(np.arange(count) % 2 == 0, 1, rng.integers(2, max(3, max_action_repeat), count))
     held = np.zeros((count, len(simulator.action_low)))
     clock = 0
 

@@ -7,12 +7,12 @@ import numpy as np
 from imitable.arrays import Generator, Progress, no_progress, one_thread
 from imitable.assessment import Assessment
 from imitable.demonstrations import Demonstrations
-from imitable.inverse_dynamics import coarse_model, floored_scale
+from imitable.inverse_dynamics import floored_scale
 from imitable.noise import noisy, restorable_rows
 from imitable.rollouts import random_actions
 from imitable.scores import Feasibility
-from imitable.tracking import NOISY_WINDOWS_PER_DEMO, WINDOWS_PER_DEMO, Tracked, replay_windows, rollout_from
-from imitable.windows import FOLLOWED, GIVE_UP_DISTANCE, draw_windows, follow_windows
+from imitable.tracking import Tracked, replay_windows, rollout_from
+from imitable.windows import FOLLOWED
 
 TRAJECTORIES, STEPS = 16, 40
 STRENGTH = 0.8
@@ -58,7 +58,7 @@ def self_check(assessment: Assessment, *, rng: Generator, progress: Progress = n
     """Score the robot's own trajectories and impossible copies of them exactly as the demonstrations were scored."""
     robot, tracked, scale = assessment.robot, assessment.tracked, floored_scale(assessment.step_scale)
     acting, shuffling, drawing = rng.spawn(3)
-    draw = random_actions(robot, TRAJECTORIES, rng=acting, longest_hold=10, min_action_scale=STRENGTH)
+    draw = random_actions(robot, TRAJECTORIES, rng=acting, max_action_repeat=10, min_action_scale=STRENGTH)
     starts = robot.initial_states(TRAJECTORIES, acting)
     violent = rollout_from(robot, starts, min(STEPS, robot.horizon), act=lambda *_: draw()).trajectories
     own, score = assessment.own_episodes[1].trajectories, Feasibility()
@@ -67,7 +67,7 @@ def self_check(assessment: Assessment, *, rng: Generator, progress: Progress = n
         windows[kind] = _tracked(assessment, noisy(given, tracked.noise, scale, shuffling, rounding=assessment.rounding), drawing)
         progress(len(windows) / len(sets))
     weights = {kind: float(score.weights_of(each).mean()) for kind, each in windows.items()}
-    unsettled = 1 - float(windows["own"].shown.settled.mean())
+    unsettled = 1 - float(windows["own"].demonstration_windows.settled.mean())
     reasons = []
     if (d_min := score.tolerance_of(tracked).d_min) > STRAYS + 2 * tracked.noise:
         reasons.append(f"the robot strays by {d_min:.2g} of a step from its own trajectories, so little is out of reach")
@@ -98,25 +98,11 @@ def _copies(own: Demonstrations, rng: Generator) -> dict[str, Demonstrations]:
 
 
 def _tracked(assessment: Assessment, given: Demonstrations, rng: Generator) -> Tracked:
-    """Windows of other demonstrations, followed as the assessment's own were."""
-    tracked, robot, scale = assessment.tracked, assessment.robot, floored_scale(assessment.step_scale)
-    noise = tracked.noise
-    inverse = coarse_model(assessment.model, noise).restored(assessment.inverse_dynamics.arrays(), robot)
+    """Windows of other trajectories, tracked as those of the demonstrations were."""
+    tracked, follower = assessment.tracked, assessment.follower
     if assessment.hides_state:
-        shown = replay_windows(given, robot, inverse, assessment.own_episodes[0], scale=scale, noise=noise, rng=rng).shown
-        return replace(tracked, shown=shown)
-    demos = np.tile(np.arange(len(given)), NOISY_WINDOWS_PER_DEMO if noise else WINDOWS_PER_DEMO)
-    starts = draw_windows(given, demos, tracked.length, restorable=restorable_rows(given, robot), rng=rng)
-    shown, _ = follow_windows(
-        given,
-        demos,
-        starts,
-        tracked.length,
-        robot=robot,
-        inverse_dynamics=inverse,
-        scale=scale,
-        give_up_distance=GIVE_UP_DISTANCE + 3 * noise if noise else GIVE_UP_DISTANCE / 2,
-        lost_beyond=np.inf if noise else FOLLOWED,
-        confirm=assessment.patient_inverses,
-    )
-    return replace(tracked, shown=shown)
+        return replace(
+            tracked, demonstration_windows=replay_windows(given, assessment.own_episodes[0], follower, rng=rng).demonstration_windows
+        )
+    demos = np.tile(np.arange(len(given)), follower.windows_per_demo)
+    return replace(tracked, demonstration_windows=follower.follow_random(given, demos, tracked.length, rng=rng)[0])

@@ -1,6 +1,6 @@
-"""How well the robot follows windows of demonstrations, and of its own trajectories: how many, and how long they are.
+"""Choose windows, and compare tracking of demonstrations with tracking of the robot's own trajectories.
 
-Over a window of one step a body of other dynamics can often follow by chance, and noise hides the rest; over a whole demonstration an
+Over one step, robots with other dynamics can often follow by chance, and noise hides the rest; over a whole demonstration an
 underactuated robot loses even its own gait. A window is as long as the robot can follow its own trajectories, and as the budget of
 simulated steps allows.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from imitable.arrays import Array, Booleans, Generator, Integers, Progress, no_progress, part_of
+from imitable.arrays import Array, Generator, Integers, Progress, no_progress, part_of
 from imitable.demonstrations import Demonstrations
 from imitable.inverse_dynamics import InverseDynamics
 from imitable.noise import noise_margin, noisy, restorable_rows
@@ -32,44 +32,45 @@ from imitable.windows import (
 )
 
 LENGTHS = (1, 2, 5, 10, 20)
-"""Steps of a window, the longest that is possible being chosen."""
+"""Steps of a window to choose from: the longest that is possible."""
 FOLLOWABLE = 0.9
 """Share of the robot's own windows that it must follow for a length to be possible."""
 WINDOWS_PER_DEMO, NOISY_WINDOWS_PER_DEMO = 3, 8
-"""Windows of each demonstration at first; twice as many where they disagree. More with noise, which their median evens out."""
+"""Windows of each demonstration at first; twice as many where they disagree. More with noise, which their median reduces."""
 OWN_WINDOWS = 64
+"""Windows of the robot's own trajectories that are tried at each length."""
 GROUPS, NOISY_GROUPS = 32, 64
-"""Demonstrations whose windows the robot retraces, for the tolerance."""
+"""Demonstrations whose windows the robot retraces, which sets the tolerance."""
 STEPS, STEPS_PER_DEMONSTRATION = 700_000, (700, 5_000)
-"""Simulated steps that following the first windows may take, of all demonstrations and of each: at least, and at most."""
+"""Budget of simulated steps for the first windows: of all demonstrations together, and of each one at least and at most."""
 STEPS_IN_FULL = 500_000
-"""Simulated steps up to which demonstrations that the robot can follow, at least in part, are then followed from beginning to end."""
+"""Budget of simulated steps for then tracking every step of the demonstrations that the robot can follow at least in part."""
 
 
 def rollout_from(
     robot: Simulator, states: Array, length: int, *, rng: Generator | None = None, act: Callable[[int, Array], Array] | None = None
 ) -> Episodes:
-    """What the robot itself does from these states (N, state), for `length` steps: under random actions, or under those that `act`
-    gives for a time and states. Terminations do not end it; what diverges is left out."""
+    """Trajectories of the robot from these states (N, state), each of `length` steps: under random actions, or under `act(time, states)`.
+    Terminations do not end them; those that diverge are left out."""
     if act is None:
         assert rng is not None, "random actions need a generator"
-        draw = random_actions(robot, len(states), rng=rng, longest_hold=length)
+        draw = random_actions(robot, len(states), rng=rng, max_action_repeat=length)
         act = lambda *_: draw()  # noqa: E731
     observations, actions = [robot.observe(states)], []
-    broken = np.zeros(len(states), dtype=bool)
+    diverged = np.zeros(len(states), dtype=bool)
     for time in range(length):
         actions.append(act(time, states))
-        states, diverged = advance(robot, states, actions[-1])
-        broken |= diverged
+        states, diverging = advance(robot, states, actions[-1])
+        diverged |= diverging
         observations.append(robot.observe(states))
-    whole = ~broken
-    seen, done = np.stack(observations, axis=1)[whole], np.stack(actions, axis=1)[whole]
-    trajectories = Demonstrations(seen.reshape(-1, seen.shape[2]), np.full(len(seen), length))
-    return Episodes(trajectories, done.reshape(-1, done.shape[2]), int(broken.sum()))
+    whole = ~diverged
+    by_observation, by_action = np.stack(observations, axis=1)[whole], np.stack(actions, axis=1)[whole]
+    trajectories = Demonstrations(by_observation.reshape(-1, by_observation.shape[2]), np.full(len(by_observation), length))
+    return Episodes(trajectories, by_action.reshape(-1, by_action.shape[2]), int(diverged.sum()))
 
 
 def hides_state(own: Episodes, robot: Simulator, scale: Array) -> bool:
-    """Whether steps depend on more than observations show: from restored states the robot's own actions do not lead where they led."""
+    """Whether steps depend on more than observations show: from restored states, the robot's own actions lead elsewhere."""
     observations, rows = own.trajectories.observations, own.trajectories.transition_rows
     known = restorable_rows(own.trajectories, robot)[rows]
     if not known.any():
@@ -81,180 +82,255 @@ def hides_state(own: Episodes, robot: Simulator, scale: Array) -> bool:
 
 
 def conformal_quantile(values: Array, rate: float) -> float:
-    """The value that a new one of the same kind exceeds with at most probability `rate`; infinite if there are too few values."""
+    """The value that another draw of the same distribution exceeds with at most probability `rate`; infinite if there are too few."""
     rank = int(np.ceil((len(values) + 1) * (1 - rate)))
     return float(np.sort(values)[rank - 1]) if rank <= len(values) else np.inf
 
 
 @dataclass(frozen=True, eq=False)
 class Tracked:
-    """Windows of the demonstrations and of the robot's own trajectories, all followed alike."""
+    """Windows of the demonstrations and of the robot's own trajectories, all tracked with the same settings."""
 
-    shown: Windows
-    own_windows: Windows
-    """Of random actions; numbered by groups of as many windows as a demonstration has at first."""
-    retraced: Windows
-    """Of what the robot did when it followed windows of demonstrations, followed once more; numbered by groups that come from one
+    demonstration_windows: Windows
+    random_windows: Windows
+    """Of random actions; `demo` numbers groups of as many windows as a demonstration has at first."""
+    retraced_windows: Windows
+    """Of what the robot did when it tracked windows of demonstrations, tracked once more; `demo` numbers groups that come from one
     demonstration. They resemble the demonstrations in states, contacts and saturated actuators, and the robot can do them."""
     length: int
     """Steps of a window."""
     noise: float
     """Standard deviation on the demonstrations' observations, in units of the robot's own one-step changes."""
     steps_per_transition: float
-    """Simulated steps that following one step took, on own windows."""
+    """Simulated steps that tracking one step took, on own windows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Follower:
+    """Tracks windows of any trajectories on one robot, all with the same settings."""
+
+    robot: Simulator
+    inverse_dynamics: InverseDynamics
+    scale: Array
+    """(observation,) of the robot's own one-step changes."""
+    noise: float = 0.0
+    """Standard deviation on the observations that are tracked, in units of the scale."""
+    retry_with: Sequence[InverseDynamics] = ()
+    """Asked again about steps that are not reached; the robot is then reset at every step."""
+
+    @property
+    def windows_per_demo(self) -> int:
+        return NOISY_WINDOWS_PER_DEMO if self.noise else WINDOWS_PER_DEMO
+
+    def follow(
+        self,
+        trajectories: Demonstrations,
+        demos: Integers,
+        length: int,
+        *,
+        starts: Integers,
+        retry_below: float = np.inf,
+        progress: Progress = no_progress,
+    ) -> tuple[Windows, int]:
+        """Windows of this length from these starts in these demonstrations; and the number of simulated steps."""
+        return follow_windows(
+            trajectories,
+            demos,
+            starts,
+            length,
+            robot=self.robot,
+            inverse_dynamics=self.inverse_dynamics,
+            scale=self.scale,
+            retry_with=self.retry_with,
+            retry_below=retry_below,
+            give_up_distance=GIVE_UP_DISTANCE / 2 if self.retry_with else GIVE_UP_DISTANCE + 3 * self.noise,
+            followed_within=np.inf if self.noise else FOLLOWED,
+            progress=progress,
+        )
+
+    def draw_starts(self, trajectories: Demonstrations, demos: Integers, length: int, rng: Generator) -> Integers:
+        """(N,) random starts of windows, where observations determine the state in spite of the noise if there are such."""
+        restorable = restorable_rows(trajectories, self.robot, margin=noise_margin(self.noise, self.scale))
+        return draw_windows(trajectories, demos, length, restorable=restorable, rng=rng)
+
+    def follow_random(
+        self,
+        trajectories: Demonstrations,
+        demos: Integers,
+        length: int,
+        *,
+        rng: Generator,
+        retry_below: float = np.inf,
+        progress: Progress = no_progress,
+    ) -> tuple[Windows, int]:
+        """The same from random starts."""
+        starts = self.draw_starts(trajectories, demos, length, rng)
+        return self.follow(trajectories, demos, length, starts=starts, retry_below=retry_below, progress=progress)
 
 
 def track(
     demonstrations: Demonstrations,
-    robot: Simulator,
-    inverse_dynamics: InverseDynamics,
     own: Episodes,
+    follower: Follower,
     *,
-    scale: Array,
-    noise: float,
     rounding: Array | float = 0.0,
     rng: Generator,
-    confirm: Sequence[InverseDynamics] = (),
     progress: Progress = no_progress,
 ) -> Tracked:
-    """Follow a few windows of every demonstration, and more where they disagree, beside windows of the robot's own."""
+    """Track a few windows of every demonstration, and more where they disagree, beside windows of the robot's own."""
     choosing, drawing, perturbing = rng.spawn(3)
+    noise, per_demo = follower.noise, follower.windows_per_demo
 
-    def follow(
-        given: Demonstrations,
-        demos: Integers,
-        length: int,
-        restorable: Booleans,
-        *,
-        starts: Integers | None = None,
-        doubted: float = np.inf,
-        progress: Progress = no_progress,
-    ) -> tuple[Windows, int]:
-        if starts is None:
-            starts = draw_windows(given, demos, length, restorable=restorable, rng=drawing)
-        return follow_windows(
-            given,
-            demos,
-            starts,
-            length,
-            robot=robot,
-            inverse_dynamics=inverse_dynamics,
-            scale=scale,
-            confirm=confirm,
-            doubted=doubted,
-            give_up_distance=GIVE_UP_DISTANCE / 2 if confirm else GIVE_UP_DISTANCE + 3 * noise,
-            lost_beyond=np.inf if noise else FOLLOWED,
-            progress=progress,
-        )
+    def as_observed(trajectories: Demonstrations) -> Demonstrations:
+        return noisy(trajectories, noise, follower.scale, perturbing, rounding=rounding)
 
-    def follow_again(windows: Windows, rows: Integers) -> Windows:
-        """With these rows followed once more."""
-        again, _ = follow(demonstrations, windows.demo[rows], length, restorable, starts=windows.start[rows])
-        return replace_windows(windows, rows, again)
-
-    observed = noisy(own.trajectories, noise, scale, perturbing, rounding=rounding)
-    margin = noise_margin(noise, scale)
-    restorable_own, restorable = (restorable_rows(each, robot, margin=margin) for each in (observed, demonstrations))
-    per_demo = NOISY_WINDOWS_PER_DEMO if noise else WINDOWS_PER_DEMO
-    budget = (1 + 3 * bool(noise)) * np.clip(STEPS / len(demonstrations), *STEPS_PER_DEMONSTRATION)
-    length, cost, ours = 0, 0.0, None
-    for longer in LENGTHS:
-        too_long = longer > min(demonstrations.lengths.max(), observed.lengths.max())
-        if ours is not None and (too_long or per_demo * longer * cost > budget):
-            break
-        windows, steps = follow(observed, np.arange(OWN_WINDOWS) % len(observed), longer, restorable_own)
-        if ours is not None and np.quantile(windows.distances[windows.settled], FOLLOWABLE) > 0.5 * GIVE_UP_DISTANCE + 2 * noise:
-            break
-        length, cost, ours = longer, steps / (longer * len(windows)), windows
-    assert ours is not None
+    length, cost, from_starts = choose_window_length(demonstrations, as_observed(own.trajectories), follower, rng=drawing)
     progress(0.1)
-
-    shown, _ = follow(
+    shown, _ = follower.follow_random(
         demonstrations,
         np.tile(np.arange(len(demonstrations)), per_demo),
         length,
-        restorable,
-        doubted=GIVE_UP_DISTANCE,  # at first, steps that are far off are not tried again
+        rng=drawing,
+        retry_below=GIVE_UP_DISTANCE,  # at first, steps that are far off are not tried again
         progress=part_of(progress, 0.1, 0.6),
     )
+    made = own_trajectories(demonstrations, follower, shown, length, choosing=choosing, drawing=drawing)
+    from_demonstrations, retraced = (
+        follower.follow_random(each, np.arange(len(each)), length, rng=drawing)[0] for each in map(as_observed, made)
+    )
+    random, retraced = (
+        replace(each, demo=np.arange(len(each)) // per_demo) for each in (join_windows([from_starts, from_demonstrations]), retraced)
+    )
+    progress(0.8)
+    if not noise:
+        near = max(FOLLOWED, *(conformal_quantile(each.distances[each.settled], 0.05) for each in (random, retraced)))
+        shown = follow_disagreeing(demonstrations, follower, shown, length, near, rng=drawing)
+        shown = follow_in_full(demonstrations, follower, shown, length, near, cost=cost, progress=part_of(progress, 0.85, 1.0))
+    progress(1.0)
+    return Tracked(shown, random, retraced, length, noise, cost)
 
+
+def choose_window_length(
+    demonstrations: Demonstrations, observed: Demonstrations, follower: Follower, *, rng: Generator
+) -> tuple[int, float, Windows]:
+    """The longest length at which the robot follows its own trajectories, as observed, within the budget; the simulated steps that
+    tracking one step takes; and these windows."""
+    noisy_factor = 1 + 3 * bool(follower.noise)
+    budget = noisy_factor * np.clip(STEPS / len(demonstrations), *STEPS_PER_DEMONSTRATION)
+    longest = min(demonstrations.lengths.max(), observed.lengths.max())
+    limit = 0.5 * GIVE_UP_DISTANCE + 2 * follower.noise
+    chosen: tuple[int, float, Windows] | None = None
+    for length in LENGTHS:
+        if chosen is not None and (length > longest or follower.windows_per_demo * length * chosen[1] > budget):
+            break
+        windows, steps = follower.follow_random(observed, np.arange(OWN_WINDOWS) % len(observed), length, rng=rng)
+        if chosen is not None and np.quantile(windows.distances[windows.settled], FOLLOWABLE) > limit:
+            break
+        chosen = length, steps / (length * len(windows)), windows
+    assert chosen is not None, "the first length is always taken"
+    return chosen
+
+
+def own_trajectories(
+    demonstrations: Demonstrations, follower: Follower, shown: Windows, length: int, *, choosing: Generator, drawing: Generator
+) -> tuple[Demonstrations, Demonstrations]:
+    """What the robot does from demonstrated states: under random actions, and when it tracks the demonstrations from there."""
+    robot, noise, per_demo = follower.robot, follower.noise, follower.windows_per_demo
     groups = NOISY_GROUPS if noise else GROUPS
     # States far from all that the robot follows, such as joints in degrees, do not show what is usual for it.
     usual = np.unique(shown.demo[shown.distances <= GIVE_UP_DISTANCE / 2 + 3 * noise])
     usual = usual if len(usual) else np.arange(len(demonstrations))
     demos = np.repeat(choosing.choice(usual, groups, replace=len(usual) < groups), per_demo)
-    rows = demonstrations.starts[demos] + draw_windows(demonstrations, demos, length, restorable=restorable, rng=drawing)
+    rows = demonstrations.starts[demos] + follower.draw_starts(demonstrations, demos, length, drawing)
     last = (demonstrations.starts + demonstrations.lengths)[demos]
-    starts = robot.restore(demonstrations.observations[rows])
+    states = robot.restore(demonstrations.observations[rows])
 
     def retrace(time: int, states: Array) -> Array:
-        return inverse_dynamics(states, demonstrations.observations[np.minimum(rows + time + 1, last)]).actions
+        return follower.inverse_dynamics(states, demonstrations.observations[np.minimum(rows + time + 1, last)]).actions
 
-    mine = []
-    for made in (rollout_from(robot, starts, length, rng=choosing), rollout_from(robot, starts, length, act=retrace)):
-        task_like = noisy(made.trajectories, noise, scale, perturbing, rounding=rounding)
-        mine.append(follow(task_like, np.arange(len(task_like)), length, restorable_rows(task_like, robot, margin=margin))[0])
-    ours, retraced = (replace(each, demo=np.arange(len(each)) // per_demo) for each in (join_windows([ours, mine[0]]), mine[1]))
-    progress(0.8)
+    made = rollout_from(robot, states, length, rng=choosing), rollout_from(robot, states, length, act=retrace)
+    return made[0].trajectories, made[1].trajectories
 
-    if not noise:
-        near = max(FOLLOWED, *(conformal_quantile(each.distances[each.settled], 0.05) for each in (ours, retraced)))
-        # Of a demonstration that is far off everywhere, the nearest window is tried again: the search may have failed in all of them.
-        nearest = nearest_window(shown)
-        shown = follow_again(shown, nearest[shown.distances[nearest] >= GIVE_UP_DISTANCE])
-        shown = follow_again(shown, np.flatnonzero((shown.distances > near) & disagreeing(shown, near)[shown.demo]))
-        unclear = np.flatnonzero(disagreeing(shown, near) & (demonstrations.lengths > length))
-        more, _ = follow(demonstrations, np.tile(unclear, per_demo), length, restorable)
-        shown = join_windows([shown, more])
-        kept = np.flatnonzero(np.bincount(shown.demo, shown.distances <= near))
-        if demonstrations.lengths[kept].sum() * cost <= STEPS_IN_FULL:  # a short part that is out of reach may be all that matters
-            demos, starts_in_full = all_windows(demonstrations.lengths, kept, length)
-            whole, _ = follow(demonstrations, demos, length, restorable, starts=starts_in_full, progress=part_of(progress, 0.85, 1.0))
-            shown = join_windows([select_windows(shown, np.flatnonzero(~np.isin(shown.demo, kept))), whole])
-    progress(1.0)
-    return Tracked(shown, ours, retraced, length, noise, cost)
+
+def follow_disagreeing(
+    demonstrations: Demonstrations, follower: Follower, shown: Windows, length: int, near: float, *, rng: Generator
+) -> Windows:
+    """Track again what may have failed by chance, and more windows of demonstrations some of whose windows are `near` and some are not."""
+
+    def follow_again(windows: Windows, rows: Integers) -> Windows:
+        again, _ = follower.follow(demonstrations, windows.demo[rows], length, starts=windows.start[rows])
+        return replace_windows(windows, rows, again)
+
+    # Of a demonstration that is far off everywhere, the nearest window is tried again: the search may have failed in all of them.
+    nearest = nearest_window(shown)
+    shown = follow_again(shown, nearest[shown.distances[nearest] >= GIVE_UP_DISTANCE])
+    shown = follow_again(shown, np.flatnonzero((shown.distances > near) & disagreeing(shown, near)[shown.demo]))
+    unclear = np.flatnonzero(disagreeing(shown, near) & (demonstrations.lengths > length))
+    more, _ = follower.follow_random(demonstrations, np.tile(unclear, follower.windows_per_demo), length, rng=rng)
+    return join_windows([shown, more])
+
+
+def follow_in_full(
+    demonstrations: Demonstrations,
+    follower: Follower,
+    shown: Windows,
+    length: int,
+    near: float,
+    *,
+    cost: float,
+    progress: Progress = no_progress,
+) -> Windows:
+    """Track every step of the demonstrations that have a window that is `near`, if the budget allows: a short part that is out of reach
+    may be all that matters."""
+    possible = np.flatnonzero(np.bincount(shown.demo, shown.distances <= near))
+    if demonstrations.lengths[possible].sum() * cost > STEPS_IN_FULL:
+        return shown
+    demos, starts = all_windows(demonstrations.lengths, possible, length)
+    whole, _ = follower.follow(demonstrations, demos, length, starts=starts, progress=progress)
+    return join_windows([select_windows(shown, np.flatnonzero(~np.isin(shown.demo, possible))), whole])
+
+
+REPLAY_LENGTH = 5
+"""Steps of a window of a robot whose observations hide some of its state."""
 
 
 def replay_windows(
     demonstrations: Demonstrations,
-    robot: Simulator,
-    inverse_dynamics: InverseDynamics,
     own: Episodes,
+    follower: Follower,
     *,
-    scale: Array,
-    noise: float,
     rounding: Array | float = 0.0,
     rng: Generator,
     progress: Progress = no_progress,
 ) -> Tracked:
     """`track` for a robot whose observations hide some of its state, which must be carried along: all windows, one after the other."""
-    length = 5
-
-    def cut(given: Demonstrations, *, progress: Progress = no_progress) -> Windows:
-        made = replay(given, robot, inverse_dynamics, window=length, progress=progress)
-        gaps = np.abs((made.observations - given.observations) / scale)[given.transition_rows + 1]
-        since_start = np.arange(len(gaps)) - np.repeat(np.cumsum(given.lengths) - given.lengths, given.lengths)
-        first = np.flatnonzero(since_start % length == 0)
-        sizes = np.diff(np.append(first, len(gaps)))
-        by_step = np.full((len(first), length), np.nan)
-        by_step[np.repeat(np.arange(len(first)), sizes), since_start % length] = np.sqrt(np.square(gaps).mean(axis=1))
-        distances = np.nansum(by_step, axis=1) / sizes
-        demo = np.repeat(np.arange(len(given)), given.lengths)[first]
-        distances = np.where(made.diverged[demo], np.inf, distances)
-        middle = (robot.action_low + robot.action_high) / 2
-        limits = np.add.reduceat((np.abs(made.actions - middle) >= 0.999 * (robot.action_high - middle)).astype(float), first)
-        limiting = np.where(limits.any(axis=1), limits.argmax(axis=1), -1)
-        return Windows(
-            demo,
-            since_start[first],
-            distances,
-            by_step,
-            np.add.reduceat(gaps, first).argmax(axis=1),
-            limiting,
-            np.ones(len(first)),
-            np.ones(len(first), dtype=bool),
-        )
-
-    mine = cut(noisy(own.trajectories, noise, scale, rng, rounding=rounding))
+    mine = cut_replay(noisy(own.trajectories, follower.noise, follower.scale, rng, rounding=rounding), follower)
     progress(0.2)
-    return Tracked(cut(demonstrations, progress=part_of(progress, 0.2, 1.0)), mine, mine, length, noise, 1.0)
+    shown = cut_replay(demonstrations, follower, progress=part_of(progress, 0.2, 1.0))
+    return Tracked(shown, mine, mine, REPLAY_LENGTH, follower.noise, 1.0)
+
+
+def cut_replay(given: Demonstrations, follower: Follower, *, progress: Progress = no_progress) -> Windows:
+    """Replay whole trajectories, reset at every window's start, and cut what was measured into windows."""
+    robot, length = follower.robot, REPLAY_LENGTH
+    made = replay(given, robot, follower.inverse_dynamics, window=length, progress=progress)
+    errors = np.abs((made.observations - given.observations) / follower.scale)[given.transition_rows + 1]
+    since_start = np.arange(len(errors)) - np.repeat(given.transition_starts, given.lengths)
+    first = np.flatnonzero(since_start % length == 0)
+    sizes = np.diff(np.append(first, len(errors)))
+    by_step = np.full((len(first), length), np.nan)
+    by_step[np.repeat(np.arange(len(first)), sizes), since_start % length] = np.sqrt(np.square(errors).mean(axis=1))
+    demo = np.repeat(np.arange(len(given)), given.lengths)[first]
+    middle = (robot.action_low + robot.action_high) / 2
+    saturated = np.abs(made.actions - middle) >= 0.999 * (robot.action_high - middle)
+    saturation = np.add.reduceat(saturated.astype(float), first)
+    return Windows(
+        demo,
+        since_start[first],
+        distances=np.where(made.diverged[demo], np.inf, np.nansum(by_step, axis=1) / sizes),
+        step_distances=by_step,
+        worst_column=np.add.reduceat(errors, first).argmax(axis=1),
+        limiting_actuator=np.where(saturation.any(axis=1), saturation.argmax(axis=1), -1),
+        limit_factor=np.ones(len(first)),
+        settled=np.ones(len(first), dtype=bool),
+    )

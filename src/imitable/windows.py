@@ -1,4 +1,4 @@
-"""Following short windows of trajectories on the robot: what it is put back on, how far it stays behind, and what it lacks."""
+"""Track short windows of trajectories on the robot and measure the tracking error."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -12,36 +12,34 @@ from imitable.noise import restorable_rows
 from imitable.simulators import Simulator, advance
 
 FOLLOWED = 0.05
-"""A mean distance up to which a window counts as followed, in units of the robot's own one-step changes."""
+"""Tracking error up to which a window counts as followed, in units of the robot's own one-step changes."""
 GIVE_UP_DISTANCE = 1.0
-"""A distance, beyond the noise, after which following a window is given up, half of it where the robot is put back at every step: it is
-far from any that counts as followed."""
+"""Tracking error (beyond the noise) at which a window is abandoned; half of it when the robot is reset at every step."""
 MAX_LOST_STEPS = 3
-"""Steps out of reach after which a window is given up, each being tried several times."""
+"""Unreachable steps after which a window is abandoned; each has been solved for several times."""
 
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """Windows that the robot tried to follow."""
+    """Tracked windows."""
 
     demo: Integers
     """(window,) the demonstration each is from."""
     start: Integers
     """(window,) the step at which it begins."""
     distances: Array
-    """(window,) how far the robot is off: at the farthest step if it is put back at each, else in the mean over steps."""
+    """(window,) tracking error: the largest over steps if the robot is reset at each, else the mean."""
     step_distances: Array
-    """(window, step) root mean square distance after each step, in units of the robot's own one-step changes; NaN: not tried, or not
-    settled."""
+    """(window, step) root mean square error after each step, in units of the robot's own one-step changes; NaN: untried or not settled."""
     worst_column: Integers
-    """(window,) the observation column that was missed most."""
+    """(window,) observation column with the largest error."""
     limiting_actuator: Integers
-    """(window,) the actuator that was at a limit most often until it was lost; -1: none was."""
-    growth: Array
-    """(window,) by what factor the action limits would have to grow, at the step where it was lost, else at its worst one."""
+    """(window,) actuator most often saturated before tracking failed; -1: none."""
+    limit_factor: Array
+    """(window,) factor by which the action limits would have to grow at the step where tracking failed, else at the worst step."""
     settled: Booleans
-    """(window,) False where it was lost, though not by far, at a step whose action was not settled, or where few steps could be judged and
-    none of them was lost: that says little about the robot."""
+    """(window,) False if the verdict is unreliable: tracking failed at a step whose action was not settled, or fewer than half of the
+    steps could be judged."""
 
     def __len__(self) -> int:
         return len(self.demo)
@@ -56,31 +54,31 @@ def select_windows(windows: Windows, chosen: Integers) -> Windows:
 
 
 def replace_windows(windows: Windows, rows: Integers, again: Windows) -> Windows:
-    """With other ones in place of these rows."""
+    """Put other windows in place of these rows."""
     return join_windows([select_windows(windows, np.setdiff1d(np.arange(len(windows)), rows)), again])
 
 
 def nearest_window(windows: Windows) -> Integers:
-    """(demo,) the number of each demonstration's nearest window."""
+    """(demo,) index of the window with the smallest error of each demonstration."""
     order = np.lexsort((windows.distances, windows.demo))
     return np.asarray(order[np.unique(windows.demo[order], return_index=True)[1]])
 
 
 def worst_window(windows: Windows) -> Integers:
-    """(demo,) the number of each demonstration's worst window."""
+    """(demo,) index of the window with the largest error of each demonstration."""
     order = np.lexsort((windows.distances, windows.demo))
     return np.asarray(order[np.append(np.flatnonzero(np.diff(windows.demo[order])), len(order) - 1)])
 
 
 def disagreeing(windows: Windows, near: float) -> Booleans:
-    """(demo,) whether some windows of a demonstration are followed within this distance, and some are not."""
+    """(demo,) whether some windows of a demonstration are within this error, and some are not."""
     followed = np.bincount(windows.demo, windows.distances <= near)
     return np.asarray((followed > 0) & (followed < np.bincount(windows.demo)))
 
 
 def draw_windows(demonstrations: Demonstrations, demos: Integers, length: int, *, restorable: Booleans, rng: Generator) -> Integers:
-    """(N,) a random start of a window of this length in each of these demonstrations, if possible at a restorable (row,) observation;
-    0 in shorter ones."""
+    """(N,) a random start of a window of this length in each of these demonstrations, at a restorable (row,) observation if there is one;
+    0 in demonstrations that are shorter."""
     room = np.maximum(demonstrations.lengths[demos] - length, 0) + 1
     fraction = rng.random(len(demos))
     drawn, first = (fraction * room).astype(np.int64), demonstrations.starts[demos]
@@ -91,10 +89,77 @@ def draw_windows(demonstrations: Demonstrations, demos: Integers, length: int, *
 
 
 def all_windows(lengths: Integers, demos: Integers, length: int) -> tuple[Integers, Integers]:
-    """(N,) demonstrations and starts of windows, one after the other, that have every step of these demonstrations."""
+    """(N,) demonstrations and starts of consecutive windows that cover every step of these demonstrations."""
     counts = -(-lengths[demos] // length)
     of, position = np.repeat(demos, counts), np.concatenate([np.arange(count) for count in counts.tolist()] or [np.arange(0)])
     return of, np.asarray(np.minimum(position * length, np.maximum(lengths[of] - length, 0)))
+
+
+@dataclass(eq=False)
+class _Record:
+    """What tracking has shown so far, one row per window."""
+
+    followed_within: float
+    reset_each_step: bool
+    distances: Array
+    """(window, step) NaN: not tried."""
+    judged: Booleans
+    """(window, step) whether the distance says something about the robot."""
+    squared_errors: Array
+    """(window, column) summed over steps."""
+    largest: Array
+    """(window,) distance while the robot was on track."""
+    saturation: Array
+    """(window, actuator) sum of the distances at which each was at a limit while the robot was on track."""
+    limit_factor: Array
+    lost_steps: Integers
+    """(window,) judged steps farther off than `followed_within`."""
+
+    @classmethod
+    def empty(cls, windows: int, length: int, columns: int, actuators: int, *, followed_within: float, reset_each_step: bool) -> "_Record":
+        return cls(
+            followed_within,
+            reset_each_step,
+            distances=np.full((windows, length), np.nan),
+            judged=np.zeros((windows, length), dtype=bool),
+            squared_errors=np.zeros((windows, columns)),
+            largest=np.zeros(windows),
+            saturation=np.zeros((windows, actuators)),
+            limit_factor=np.ones(windows),
+            lost_steps=np.zeros(windows, dtype=np.int64),
+        )
+
+    def add(self, time: int, active: Integers, found: InverseResult, squared_errors: Array, on_track: Booleans) -> Array:
+        """Enter one step of the active windows; (active,) their distances."""
+        now = np.asarray(np.sqrt(squared_errors.mean(axis=1)))
+        # A step that is lost though its action is not settled says little, unless it is lost by far; nor does one after it.
+        unclear = (now > self.followed_within) & (found.verdict == NOT_SETTLED) & (now < GIVE_UP_DISTANCE / 2)
+        self.distances[active, time], self.judged[active, time] = now, on_track & ~unclear
+        self.squared_errors[active] += np.where(np.isfinite(squared_errors), squared_errors, 1e12)
+        self.saturation[active] += found.at_limit * np.where(on_track, now.clip(max=1e6), 0.0)[:, None]
+        largest = self.largest[active]
+        self.limit_factor[active] = np.where(on_track & (now > largest), found.limit_factor, self.limit_factor[active])
+        self.largest[active] = np.where(on_track, np.maximum(largest, now), largest)
+        return now
+
+    def abandoned(self, time: int, active: Integers, now: Array, give_up_distance: float) -> Booleans:
+        """(active,) which windows need not be tracked any further."""
+        if not self.reset_each_step:
+            return np.asarray(now > give_up_distance)
+        judged = self.judged[active, time]
+        self.lost_steps[active] += judged & (now > self.followed_within)
+        return np.asarray((now > give_up_distance) & judged | (self.lost_steps[active] >= MAX_LOST_STEPS))
+
+    def windows(self, demos: Integers, starts: Integers, lengths: Integers) -> Windows:
+        if self.reset_each_step:
+            distances, settled = _farthest(self.distances, self.judged, self.followed_within)
+            by_step = np.where(self.judged, self.distances, np.nan)
+        else:
+            distances, settled = _mean_distances(self.distances, self.judged, lengths, self.followed_within)
+            by_step = self.distances
+        worst_column = self.squared_errors.argmax(axis=1)
+        limiting_actuator = np.where(self.saturation.any(axis=1), self.saturation.argmax(axis=1), -1)
+        return Windows(demos, starts, distances, by_step, worst_column, limiting_actuator, self.limit_factor, settled)
 
 
 def follow_windows(
@@ -106,74 +171,53 @@ def follow_windows(
     robot: Simulator,
     inverse_dynamics: InverseDynamics,
     scale: Array,
-    confirm: Sequence[InverseDynamics] = (),
-    doubted: float = np.inf,
+    retry_with: Sequence[InverseDynamics] = (),
+    retry_below: float = np.inf,
     give_up_distance: float = GIVE_UP_DISTANCE,
-    lost_beyond: float = FOLLOWED,
+    followed_within: float = FOLLOWED,
     progress: Progress = no_progress,
 ) -> tuple[Windows, int]:
-    """Restore the robot to the beginning of each window and let it follow; and the simulated steps that this took.
+    """Track each window from its first state; the tracked windows, and the number of simulated steps.
 
-    With `confirm` it is put back before every step whose observation determines its state, so that each step is judged by itself, and
-    what is not reached, and by less than `doubted`, is tried once more by each of these.
+    With `retry_with` the robot is reset to the demonstration before every step whose observation determines its state, so that each step
+    is judged by itself, and a step that misses by more than `followed_within` and less than `retry_below` is solved again by each of these.
     """
-    put_back = len(confirm) > 0
+    reset_each_step = len(retry_with) > 0
     rows = demonstrations.starts[demos] + starts
     lengths = np.minimum(demonstrations.lengths[demos], length)
-    count, longest = len(demos), int(lengths.max(initial=1))
+    count, actuators, longest = len(demos), len(robot.action_low), int(lengths.max(initial=1))
     restorable = restorable_rows(demonstrations, robot)
     states = robot.restore(demonstrations.observations[rows])
-    guess, steps = np.zeros((count, len(robot.action_low))) + (robot.action_low + robot.action_high) / 2, 0
-    distances, judged = np.full((count, length), np.nan), np.zeros((count, length), dtype=bool)
-    by_column, worst = np.zeros((count, demonstrations.width)), np.zeros(count)
-    limits, growth = np.zeros((count, len(robot.action_low))), np.ones(count)
+    guess, steps = np.zeros((count, actuators)) + (robot.action_low + robot.action_high) / 2, 0
+    record = _Record.empty(count, length, demonstrations.width, actuators, followed_within=followed_within, reset_each_step=reset_each_step)
     following, on_track = np.ones((2, count), dtype=bool)
-    bad = np.zeros(count, dtype=np.int64)
     for time in range(longest):
         following &= time < lengths
         active = np.flatnonzero(following)
         if not len(active):
             break
-        if put_back:
+        if reset_each_step:
             known = active[restorable[rows[active] + time]]
-            on_track &= time > 0  # where it could not be put, nothing can be judged
+            on_track &= time > 0  # a window whose first state is not known cannot be judged before the first reset
             states[known], on_track[known] = robot.restore(demonstrations.observations[rows[known] + time]), True
         wanted = demonstrations.observations[rows[active] + time + 1]
         found = inverse_dynamics(states[active], wanted, guess=guess[active])
-        for more_patient in confirm:
-            if len(again := np.flatnonzero((found.miss > lost_beyond) & (found.miss < doubted))):
-                found = _nearer(found, more_patient(states[active[again]], wanted[again]), again)
-        states[active], broken = advance(robot, states[active], found.actions)
+        for retry in retry_with:
+            if len(again := np.flatnonzero((found.miss > followed_within) & (found.miss < retry_below))):
+                found = _nearer(found, retry(states[active[again]], wanted[again]), again)
+        states[active], diverged = advance(robot, states[active], found.actions)
         guess[active], steps = found.actions, steps + int(found.steps.sum()) + len(active)
-        gaps = np.square((robot.observe(states[active]) - wanted) / scale)
-        gaps[broken] = np.inf
-        now = np.sqrt(gaps.mean(axis=1))
-        # A step that is lost though its action is not settled says little, unless it is lost by far; nor does one after it.
-        unclear = (now > lost_beyond) & (found.verdict == NOT_SETTLED) & (now < GIVE_UP_DISTANCE / 2)
-        distances[active, time], judged[active, time] = now, on_track[active] & ~unclear
-        by_column[active] += np.where(np.isfinite(gaps), gaps, 1e12)
-        limits[active] += found.at_limit * np.where(on_track[active], now.clip(max=1e6), 0.0)[:, None]
-        growth[active] = np.where(on_track[active] & (now > worst[active]), found.growth, growth[active])
-        worst[active] = np.where(on_track[active], np.maximum(worst[active], now), worst[active])
-        on_track[active] &= now <= lost_beyond  # from here on, what the robot lacks is to get back
-        if put_back:
-            bad[active] += judged[active, time] & (now > lost_beyond)
-            given_up = (now > give_up_distance) & judged[active, time] | (bad[active] >= MAX_LOST_STEPS)
-        else:
-            given_up = now > give_up_distance
-        following[active[given_up]] = False
+        squared_errors = np.square((robot.observe(states[active]) - wanted) / scale)
+        squared_errors[diverged] = np.inf
+        now = record.add(time, active, found, squared_errors, on_track[active])
+        on_track[active] &= now <= followed_within  # from here on, actuator limits only say what it takes to get back
+        following[active[record.abandoned(time, active, now, give_up_distance)]] = False
         progress((time + 1) / longest)
-    limiting = np.where(limits.any(axis=1), limits.argmax(axis=1), -1)
-    if put_back:
-        summed, settled = _farthest(distances, judged, lost_beyond)
-    else:
-        summed, settled = _mean_distances(distances, judged, lengths, lost_beyond)
-    by_step = np.where(judged, distances, np.nan) if put_back else distances
-    return Windows(demos, starts, summed, by_step, by_column.argmax(axis=1), limiting, growth, settled), steps
+    return record.windows(demos, starts, lengths), steps
 
 
 def _nearer(found: InverseResult, again: InverseResult, rows: Integers) -> InverseResult:
-    """With those of the second answers, to these rows of the first, that are nearer; the verdicts are the second ones."""
+    """Replace these rows of the first answer by the second one where that misses by less; verdicts are the second ones."""
     nearer = again.miss < found.miss[rows]
     updated = {each.name: np.array(getattr(found, each.name)) for each in fields(InverseResult)}
     for name, values in updated.items():
@@ -183,19 +227,19 @@ def _nearer(found: InverseResult, again: InverseResult, rows: Integers) -> Inver
     return InverseResult(**updated)
 
 
-def _mean_distances(distances: Array, judged: Booleans, lengths: Integers, lost_beyond: float) -> tuple[Array, Booleans]:
-    """(window,) mean of (window, step) distances, those after a window was given up being at least as large as the last; and whether
-    none was lost at an unclear step."""
+def _mean_distances(distances: Array, judged: Booleans, lengths: Integers, followed_within: float) -> tuple[Array, Booleans]:
+    """(window,) mean of (window, step) distances, the last one standing for all steps after a window was abandoned; and whether it was
+    judged at the first step that was lost."""
     followed = np.isfinite(distances) | np.isinf(distances)
     last = distances[np.arange(len(lengths)), followed.sum(axis=1) - 1].clip(max=1e300)
     total = np.where(followed, distances, 0.0).sum(axis=1) + last * (lengths - followed.sum(axis=1))
-    first_lost = np.where(followed, distances > lost_beyond, False)
+    first_lost = np.where(followed, distances > followed_within, False)
     at = np.where(first_lost.any(axis=1), first_lost.argmax(axis=1), 0)
     return total / lengths, judged[np.arange(len(lengths)), at]
 
 
-def _farthest(distances: Array, judged: Booleans, lost_beyond: float) -> tuple[Array, Booleans]:
-    """(window,) the farthest of the steps judged; and whether one of them was lost, or at least half of those tried were judged."""
+def _farthest(distances: Array, judged: Booleans, followed_within: float) -> tuple[Array, Booleans]:
+    """(window,) largest distance of the judged steps; and whether one of them was lost, or at least half of the steps were judged."""
     farthest = np.where(judged, distances, 0.0).max(axis=1, initial=0.0)
     tried = (~np.isnan(distances)).sum(axis=1)
-    return farthest, (farthest > lost_beyond) | (2 * judged.sum(axis=1) >= tried)
+    return farthest, (farthest > followed_within) | (2 * judged.sum(axis=1) >= tried)

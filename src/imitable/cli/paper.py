@@ -8,7 +8,7 @@ from tyro.conf import arg
 from imitable.arrays import one_thread
 from imitable.cli.options import Composition, InverseName, LearnerName, Output, Overrides, Overwrite, Resume, Seed, TaskName
 from imitable.errors import ImitableError
-from imitable.evaluation import EPISODES
+from imitable.evaluation import N_EVAL_EPISODES
 from imitable.formats import npz, read
 from imitable.paper import TASK_NAMES
 from imitable.paper.demo import run_demo
@@ -69,7 +69,7 @@ def run(
     demos: Annotated[Path | None, arg(help="your own demonstrations (.npz) instead of the task's")] = None,
     composition: Composition = "paper",
     count: Annotated[int, arg(help="of the task's own demonstrations")] = DEMONSTRATIONS,
-    episodes: Annotated[int, arg(help="of each evaluation")] = EPISODES,
+    episodes: Annotated[int, arg(help="of each evaluation")] = N_EVAL_EPISODES,
     overrides: Overrides = (),
     overwrite: Overwrite = False,
     resume: Resume = False,

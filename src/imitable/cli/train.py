@@ -15,7 +15,7 @@ from imitable.cli.evaluate import sum_up
 from imitable.cli.options import Overrides, Overwrite, Resume, Seed
 from imitable.cli.score import assessed
 from imitable.errors import ImitableError
-from imitable.evaluation import EPISODES, FIRST_STEPS, distance_along
+from imitable.evaluation import FIRST_STEPS, N_EVAL_EPISODES, distance_along
 from imitable.inverse_dynamics import floored_scale
 from imitable.learners import LEARN_VERSION, LEARNERS, Learner
 from imitable.networks import Policy
@@ -23,7 +23,7 @@ from imitable.paper import TASK_NAMES
 from imitable.paper.overrides import with_replaced
 from imitable.paper.run import described
 from imitable.paper.tasks import find_task
-from imitable.pipeline import LEAST_WEIGHT, Result, Table, learn, what_is_left
+from imitable.pipeline import LEAST_WEIGHT, Result, Table, learn, weight_summary
 from imitable.registry import find
 from imitable.report.terminal import print_divergence, print_line as print, progress_bar
 from imitable.store.cache import versions
@@ -71,7 +71,7 @@ def train(
                 quick_check(assessment.robot, demonstrations)
                 record.save_scores(table)
                 curve = learn(assessment, weights, chosen, seed=seed, record=record, progress=part_of(progress, 0.3, 1.0))
-                left = {"diverged": {"assessing": sum(assessment.diverged.values())}, **what_is_left(demonstrations, weights)}
+                left = {"diverged": {"assessing": sum(assessment.diverged.values())}, **weight_summary(demonstrations, weights)}
                 record.finish(Result(weights, curve, {**left, "seconds": {"learn": round(time.perf_counter() - began, 1)}}))
     result: dict[str, Any] = record.result() or {}
     print(f"{output}: {sum_up(np.array(result['returns']))}")
@@ -87,7 +87,7 @@ def train(
 def in_place_of_a_return(policy: Policy, assessment: Assessment, weights: Array) -> str:
     """What can be said of a policy on a robot without a reward: how closely it keeps to the demonstrations that it learned from."""
     robot, used = assessment.robot, np.flatnonzero(weights > LEAST_WEIGHT * weights.max())
-    shown = assessment.demonstrations.select(used[:: -(-len(used) // EPISODES)])
+    shown = assessment.demonstrations.select(used[:: -(-len(used) // N_EVAL_EPISODES)])
     middle, scale = (robot.action_low + robot.action_high) / 2, floored_scale(assessment.step_scale)
     acting, idle = (
         float(np.median(distance_along(act, robot, shown, scale=scale))) for act in (policy, lambda seen: np.tile(middle, (len(seen), 1)))

@@ -67,7 +67,7 @@ class Trial:
 
     @classmethod
     def of(cls, robot: MujocoRobot, inverse_dynamics: SolvedInverseDynamics, own: Episodes, *, seed: int) -> "Trial":
-        fine = inverse_dynamics.solver.coarse(0.0)
+        fine = inverse_dynamics.solver.for_tracking(0.0)
         trial = cls(robot, inverse_dynamics.scale, fine, replace(fine, tolerance=FOLLOWED, searches=2), seed)
         before, after = trial.sample(own.trajectories, SAMPLE)
         quick = trial.misses(before, after, trial.quick)

@@ -8,10 +8,10 @@ from imitable.inverse_dynamics.base import (
     InverseDynamics,
     InverseDynamicsModel,
     InverseResult,
-    coarse_model,
-    in_units,
-    patient_models,
-    tolerant_model,
+    model_for_tracking,
+    model_with_tolerance,
+    retry_models,
+    with_scale,
 )
 from imitable.inverse_dynamics.learned import Learned
 from imitable.inverse_dynamics.solved import Solved, floored_scale, step_scale
@@ -33,10 +33,10 @@ __all__ = [
     "InverseResult",
     "Learned",
     "Solved",
-    "coarse_model",
     "floored_scale",
-    "in_units",
-    "patient_models",
+    "model_for_tracking",
+    "model_with_tolerance",
+    "retry_models",
     "step_scale",
-    "tolerant_model",
+    "with_scale",
 ]

@@ -27,7 +27,7 @@ class InverseResult:
     """(N, action) which actuators are at a limit."""
     verdict: Integers
     """(N,) NOT_SETTLED, REACHED, OUT_OF_REACH or UNTRIED."""
-    growth: Array
+    limit_factor: Array
     """(N,) by what factor the range of actions would have to grow, to first order: 1 where reached, infinite where none would do,
     NaN where it is not known."""
     steps: Integers
@@ -69,24 +69,24 @@ class InverseDynamicsModel(Protocol):
         ...
 
 
-def in_units(inverse_dynamics: InverseDynamics, scale: Array) -> InverseDynamics:
-    """The same, measuring misses on this scale (observation,): `in_units(scale)`; else itself."""
-    found: InverseDynamics = inverse_dynamics.in_units(scale) if hasattr(inverse_dynamics, "in_units") else inverse_dynamics
+def with_scale(inverse_dynamics: InverseDynamics, scale: Array) -> InverseDynamics:
+    """The same, measuring misses on this scale (observation,): `with_scale(scale)`; else itself."""
+    found: InverseDynamics = inverse_dynamics.with_scale(scale) if hasattr(inverse_dynamics, "with_scale") else inverse_dynamics
     return found
 
 
-def coarse_model(model: InverseDynamicsModel, noise: float) -> InverseDynamicsModel:
-    """Faster, and only as precise as a verdict on a window needs at this noise: `coarse(noise)`; else the model itself."""
-    found: InverseDynamicsModel = model.coarse(noise) if hasattr(model, "coarse") else model
+def model_for_tracking(model: InverseDynamicsModel, noise: float) -> InverseDynamicsModel:
+    """Faster, and only as precise as a verdict on a window needs at this noise: `for_tracking(noise)`; else the model itself."""
+    found: InverseDynamicsModel = model.for_tracking(noise) if hasattr(model, "for_tracking") else model
     return found
 
 
-def patient_models(model: InverseDynamicsModel) -> tuple[InverseDynamicsModel, ...]:
-    """Those that are asked once more about what is not reached, each searching elsewhere: `patient()`; else none."""
-    return tuple(model.patient()) if hasattr(model, "patient") else ()
+def retry_models(model: InverseDynamicsModel) -> tuple[InverseDynamicsModel, ...]:
+    """Those that are asked once more about what is not reached, each searching elsewhere: `retries()`; else none."""
+    return tuple(model.retries()) if hasattr(model, "retries") else ()
 
 
-def tolerant_model(model: InverseDynamicsModel, noise: float) -> InverseDynamicsModel:
-    """One that takes a miss as large as this noise for reached: `tolerating(noise)`; else the model itself."""
-    found: InverseDynamicsModel = model.tolerating(noise) if hasattr(model, "tolerating") else model
+def model_with_tolerance(model: InverseDynamicsModel, noise: float) -> InverseDynamicsModel:
+    """One that takes a miss as large as this noise for reached: `with_tolerance(noise)`; else the model itself."""
+    found: InverseDynamicsModel = model.with_tolerance(noise) if hasattr(model, "with_tolerance") else model
     return found

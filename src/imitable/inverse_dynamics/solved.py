@@ -68,20 +68,20 @@ class Solved:
     def restored(self, arrays: Snapshot, robot: Simulator) -> "SolvedInverseDynamics":
         return SolvedInverseDynamics(self, robot, arrays["scale"])
 
-    def coarse(self, noise: float) -> "Solved":
+    def for_tracking(self, noise: float) -> "Solved":
         """Fast, and as precise as a verdict on a window needs: to a fiftieth of a step; with noise, which nothing gets below, by few
         searches."""
         if noise > 0:
             return replace(self, tolerance=max(0.02, noise / 2), refinements=0, searches=3)
         return replace(self, tolerance=0.02, refinements=0, searches=24, patience=2.0, candidates=24)
 
-    def patient(self) -> tuple["Solved", ...]:
-        """As precise as `coarse` for a clean window, as patient as for an action to clone or more, and each with other moves."""
+    def retries(self) -> tuple["Solved", ...]:
+        """As precise as `for_tracking` for a clean window, as patient as for an action to clone or more, and each with other moves."""
         first = replace(self, tolerance=0.02, refinements=0, seed=self.seed + 1)
         more = (*self.search_moves, (1.0, self.search_moves[-1][1]))[1:]
         return first, replace(first, seed=self.seed + 2, search_moves=more, patience=2 * self.patience)
 
-    def tolerating(self, noise: float) -> "Solved":
+    def with_tolerance(self, noise: float) -> "Solved":
         """With noise, which nothing gets below, taken for reached."""
         return self if not noise else replace(self, tolerance=max(self.tolerance, 1.5 * noise), refinements=0)
 
@@ -140,7 +140,7 @@ class SolvedInverseDynamics:
     def arrays(self) -> Arrays:
         return {"scale": self.scale}
 
-    def in_units(self, scale: Array) -> "SolvedInverseDynamics":
+    def with_scale(self, scale: Array) -> "SolvedInverseDynamics":
         return replace(self, scale=scale)
 
 
@@ -208,7 +208,7 @@ class _Search:
             due &= self.open
         problem = self.problem
         actions = np.clip(problem.middle + problem.half * self.current, problem.robot.action_low, problem.robot.action_high)
-        return InverseResult(actions, self.miss, np.abs(self.current) >= 1.0 - 1e-9, self.verdict, self.growth(), self.steps)
+        return InverseResult(actions, self.miss, np.abs(self.current) >= 1.0 - 1e-9, self.verdict, self.limit_factors(), self.steps)
 
     def evaluate(self, rows: Integers, actions: Array) -> Array:
         np.add.at(self.steps, rows, 1)
@@ -295,15 +295,15 @@ class _Search:
     def close(self, rows: Integers, verdict: int) -> None:
         self.open[rows], self.verdict[rows] = False, verdict
 
-    def growth(self) -> Array:
+    def limit_factors(self) -> Array:
         """(N,) the largest action of the unlimited Gauss-Newton step, where that would leave less than half of the miss."""
-        growth = np.where(self.verdict == REACHED, 1.0, np.nan)
+        factors = np.where(self.verdict == REACHED, 1.0, np.nan)
         rows = np.flatnonzero(self.verdict == OUT_OF_REACH)
         jacobian, residual = self.jacobian[rows], self.residual[rows]
         moves = -_times(np.asarray(np.linalg.pinv(jacobian, rcond=1e-3), dtype=np.float64), residual)
         helps = _norm(residual + _times(jacobian, moves)) < 0.5 * self.miss[rows]
-        growth[rows] = np.where(helps, np.abs(self.current[rows] + moves).max(axis=1, initial=1.0), np.inf)
-        return growth
+        factors[rows] = np.where(helps, np.abs(self.current[rows] + moves).max(axis=1, initial=1.0), np.inf)
+        return factors
 
 
 def box_step(jacobian: Array, residual: Array, here: Array, *, damping: Array) -> Array:

@@ -9,7 +9,7 @@ from imitable.arrays import Progress, no_progress, one_thread, part_of
 from imitable.assessment import ASSESS_VERSION, CacheLookup, check_columns, no_cache
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
-from imitable.evaluation import EPISODES
+from imitable.evaluation import N_EVAL_EPISODES
 from imitable.formats import npz
 from imitable.inverse_dynamics import INVERSE_DYNAMICS
 from imitable.learners import LEARN_VERSION, Learner
@@ -55,7 +55,7 @@ class Experiment:
         demonstrations: Demonstrations | None = None,
         composition: str = "paper",
         count: int = DEMONSTRATIONS,
-        episodes: int = EPISODES,
+        episodes: int = N_EVAL_EPISODES,
     ) -> dict[str, Any]:
         """Everything a run's numbers depend on."""
         task = self.task
@@ -73,7 +73,7 @@ class Experiment:
             "method": self.method.name,
             "seed": Streams(seed).seed,  # checked
             **source,
-            **({"episodes": episodes} if episodes != EPISODES else {}),
+            **({"episodes": episodes} if episodes != N_EVAL_EPISODES else {}),
             **{name: described(part) for name, part in parts.items()},
             "versions": {**versions(), **stages},
         }
@@ -85,7 +85,7 @@ class Experiment:
         demonstrations: Demonstrations | None = None,
         composition: str = "paper",
         count: int = DEMONSTRATIONS,
-        episodes: int = EPISODES,
+        episodes: int = N_EVAL_EPISODES,
         cache: CacheLookup = no_cache,
         record: Record | None = None,
         progress: Progress = no_progress,
@@ -131,7 +131,7 @@ def run_in_folder(
     demonstrations: Demonstrations | None = None,
     composition: str = "paper",
     count: int = DEMONSTRATIONS,
-    episodes: int = EPISODES,
+    episodes: int = N_EVAL_EPISODES,
     overwrite: bool = False,
     resume: bool = False,
     cache: CacheLookup = no_cache,

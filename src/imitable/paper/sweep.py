@@ -15,7 +15,7 @@ import numpy as np
 
 from imitable.arrays import Generator, Progress, no_progress
 from imitable.errors import ImitableError
-from imitable.evaluation import EPISODES
+from imitable.evaluation import N_EVAL_EPISODES
 from imitable.paper.demonstrators import DEMONSTRATIONS
 from imitable.paper.engines import SINGLE_THREADED, Job, Launch, launch_process
 from imitable.paper.methods import find_method
@@ -39,7 +39,7 @@ class Settings:
     composition: str = "paper"
     overrides: tuple[str, ...] = ()
     count: int = DEMONSTRATIONS
-    episodes: int = EPISODES
+    episodes: int = N_EVAL_EPISODES
 
     @property
     def given(self) -> dict[str, str]:

@@ -36,7 +36,7 @@ def steps_table(assessment: Assessment, score: Score) -> Columns:
 
 def _from_windows(assessment: Assessment, score: Feasibility, first: Integers) -> Columns:
     tracked, lengths, robot = assessment.tracked, assessment.demonstrations.lengths, assessment.robot
-    shown = tracked.shown
+    shown = tracked.demonstration_windows
     by_step = np.where(np.isnan(shown.step_distances), np.nan, shown.distances[:, None]) if tracked.noise else shown.step_distances
     window, step = np.nonzero(~np.isnan(by_step))
     at, misses = first[shown.demo[window]] + shown.start[window] + step, by_step[window, step]

@@ -17,13 +17,13 @@ from imitable.windows import FOLLOWED, Windows, worst_window
 if TYPE_CHECKING:
     from imitable.assessment import Assessment
 
-FRAGMENTS = 0.25
+MIN_FEASIBILITY = 0.25
 """Feasibility below this is none: the robot can follow no more than fragments."""
 
-UNSETTLED = 0.5
+UNDECIDED_FEASIBILITY = 0.5
 """Feasibility of a demonstration none of whose windows is settled: that says nothing about the robot."""
 
-SATURATED = 1.15
+NOISE_MARGIN_FACTOR = 1.15
 """With noise, demonstrations may lie farther off than retraced ones by this factor: noise beyond the actuators' limits is lost in
 retracing. A robot that is at its limits at every step, which is the worst case, was found 10 % farther off."""
 
@@ -59,15 +59,15 @@ class Feasibility:
 
     def weights_of(self, tracked: Tracked) -> Array:
         """(demo,) of the windows shown, by the tolerance of the robot's own."""
-        shown, tolerance = tracked.shown, self.tolerance_of(tracked)
+        shown, tolerance = tracked.demonstration_windows, self.tolerance_of(tracked)
         if tracked.noise:  # evened out by the median over windows, which a few that drift far off do not move
             share = ramp_down(median_by_demonstration(shown.distances, shown), tolerance)
         else:
-            share = mean_by_demonstration(ramp_down(shown.distances, tolerance), shown, unsettled=UNSETTLED)
-        return np.where(share < FRAGMENTS, 0.0, share)
+            share = mean_by_demonstration(ramp_down(shown.distances, tolerance), shown, unsettled=UNDECIDED_FEASIBILITY)
+        return np.where(share < MIN_FEASIBILITY, 0.0, share)
 
     def table(self, assessment: Assessment) -> dict[str, Array]:
-        shown, names = assessment.tracked.shown, np.array(assessment.robot.observation_names)
+        shown, names = assessment.tracked.demonstration_windows, np.array(assessment.robot.observation_names)
         worst = worst_window(shown)
         tolerance = self.tolerance(assessment)
         lost = ramp_down(shown.distances, tolerance) < 0.5
@@ -80,14 +80,14 @@ class Feasibility:
             "first_bad_step": np.where(first_bad == np.iinfo(np.int64).max, -1, first_bad),
             "worst_column": names[shown.worst_column[worst]],
             "limiting_actuator": shown.limiting_actuator[worst],
-            "limit_factor": shown.growth[worst],
+            "limit_factor": shown.limit_factor[worst],
         }
 
     def facts(self, assessment: Assessment) -> dict[str, Any]:
         tracked, tolerance = assessment.tracked, self.tolerance(assessment)
         return {
             "tolerance": [tolerance.d_min, tolerance.d_max],
-            "own_distances": np.percentile(tracked.own_windows.distances, [0, 50, 100]).tolist(),
+            "own_distances": np.percentile(tracked.random_windows.distances, [0, 50, 100]).tolist(),
             "window": tracked.length,
             "noise": tracked.noise,
             "rounded_to": float(assessment.rounding.max()),
@@ -118,11 +118,11 @@ class Feasibility:
         return float((own[-1][1::2] > max(self._d_min(each[::2], tracked) for each in own)).mean())
 
     def _d_min(self, own: Array, tracked: Tracked) -> float:
-        return max(FOLLOWED, conformal_quantile(own, self.false_reject_rate) * (SATURATED if tracked.noise else 1.0))
+        return max(FOLLOWED, conformal_quantile(own, self.false_reject_rate) * (NOISE_MARGIN_FACTOR if tracked.noise else 1.0))
 
     def why_zero(self, assessment: Assessment) -> str:
         """Why no demonstration has any feasibility."""
-        nearest, tolerance = assessment.tracked.shown.distances.min(), self.tolerance(assessment)
+        nearest, tolerance = assessment.tracked.demonstration_windows.distances.min(), self.tolerance(assessment)
         return (
             f"no demonstration is feasible on the robot: the window it follows most closely is {nearest:.3g} of its own one-step changes "
             f"off, and it follows its own within {tolerance.d_min:.3g}; check units, column order and frame rate, or give demonstrations "
@@ -133,7 +133,7 @@ class Feasibility:
 def own_statistics(tracked: Tracked) -> tuple[Array, ...]:
     """What demonstrations are compared with: distances of the robot's own windows, of random actions and retraced ones. With noise the
     medians over as many as a demonstration has, of retraced ones alone: how far noise takes a robot depends on what it is doing."""
-    own, retraced = tracked.own_windows, tracked.retraced
+    own, retraced = tracked.random_windows, tracked.retraced_windows
     if tracked.noise:
         return (median_by_demonstration(retraced.distances, retraced),)
     return own.distances[own.settled], retraced.distances[retraced.settled]
