@@ -34,7 +34,7 @@ STAGES = [
     ("sampling",),
     ("trpo",),
     ("learners",),
-    ("evaluation",),
+    ("evaluation", "verdicts"),
     ("pipeline",),
     ("store.cache", "store.runs", "store.scores"),
     ("deploy",),

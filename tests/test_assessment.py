@@ -15,9 +15,10 @@ from imitable.errors import ImitableError
 from imitable.inverse_dynamics import Solved
 from imitable.noise import noisy, steps_since_restorable
 from imitable.paper import driving
-from imitable.pipeline import facts, imitate, score_table
+from imitable.pipeline import facts, imitate
 from imitable.rollouts import Episodes, run_episodes
 from imitable.scores import Feasibility, NaiveOptimality, RectifiedOptimality, Score, Uniform, product
+from imitable.verdicts import score_table
 from turntable import CLOCKWISE, COUNTER_CLOCKWISE, EXPLORATION, FEASIBILITY, OPTIMALITY, OURS, ExactInverse, ExactModel, Turntable
 
 JOINT = (0, 1)

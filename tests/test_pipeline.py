@@ -16,9 +16,10 @@ from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
 from imitable.evaluation import Measurement
 from imitable.learners import Learner
-from imitable.pipeline import Result, Streams, Table, _beyond_range, causes, facts, imitate, score_table
+from imitable.pipeline import Result, Streams, facts, imitate
 from imitable.scores import Score, Uniform
 from imitable.tracking import Windows
+from imitable.verdicts import Table, _beyond_range, causes, score_table
 
 DEMONSTRATIONS = turntable.mixed(own=20, other=10)
 
@@ -219,7 +220,7 @@ def test_of_several_causes_a_joint_far_beyond_its_range_comes_first(beyond: floa
 
 
 def test_joints_are_looked_at_where_a_demonstration_is_lost_first_and_where_it_is_lost_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("imitable.pipeline.joint_ranges", lambda robot: [(0, -1.0, 1.0)])
+    monkeypatch.setattr("imitable.verdicts.joint_ranges", lambda robot: [(0, -1.0, 1.0)])
     path = np.zeros((61, 1))
     path[5], path[30], path[55] = 1.08, -1.4, 2.0  # lost first, neither, lost most
     windows = Windows(
@@ -233,7 +234,9 @@ def test_joints_are_looked_at_where_a_demonstration_is_lost_first_and_where_it_i
         np.ones(2) > 0,
     )
     own = SimpleNamespace(trajectories=SimpleNamespace(observations=np.array([[0.5], [1.02]])))
-    assessment: Any = SimpleNamespace(own_episodes=(own, own), tracked=SimpleNamespace(shown=windows, length=10), robot=None)
+    assessment: Any = SimpleNamespace(
+        own_episodes=(own, own), tracked=SimpleNamespace(demonstration_windows=windows, length=10), robot=None
+    )
 
     def beyond(path: Array, first: int) -> float:
         return float(_beyond_range(Demonstrations(path, [60]), assessment, {"first_bad_step": np.array([first])})[0])

@@ -10,10 +10,10 @@ import pytest
 from matplotlib.collections import PathCollection
 from matplotlib.colors import to_rgb
 
-from imitable.pipeline import INFEASIBLE, KEPT, WORSE, Table, verdicts
 from imitable.report.figures import MOST_NUMBERS, NUMBER, REASON_COLOURS, REASONS, draw_curves, draw_returns, draw_scores
 from imitable.report.terminal import print_divergence, print_scores, print_table, progress_bar
 from imitable.scores import Tolerance
+from imitable.verdicts import INFEASIBLE, KEPT, WORSE, Table, verdicts
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from imitable.paper.demonstrators import Demonstrators, Mixture, collect
 from imitable.paper.methods import METHODS, Method, find_method
 from imitable.paper.run import run
 from imitable.paper.tasks import Task, find_task
-from imitable.pipeline import Result, Streams, imitate, score_table
+from imitable.pipeline import Result, Streams, imitate
 from imitable.replay import Replay
 from imitable.report.terminal import progress_bar
 from imitable.robots import robot
@@ -41,6 +41,7 @@ from imitable.scores import (
     rectified_return,
 )
 from imitable.simulators import Simulator
+from imitable.verdicts import score_table
 
 # fmt: off
 __all__ = [

@@ -35,7 +35,7 @@ def steps_since_restorable(demonstrations: Demonstrations, robot: Simulator, *, 
     """(transition,) steps since an observation of the demonstration last determined the robot's state, 0 where it does; -1: never yet."""
     rows, index = demonstrations.transition_rows, np.arange(len(demonstrations.transition_rows))
     last = np.maximum.accumulate(np.where(restorable_rows(demonstrations, robot, margin=margin)[rows], index, -1))
-    first = np.repeat(np.cumsum(demonstrations.lengths) - demonstrations.lengths, demonstrations.lengths)
+    first = np.repeat(demonstrations.transition_starts, demonstrations.lengths)
     return np.asarray(np.where(last >= first, index - last, -1))
 
 

@@ -1,4 +1,4 @@
-"""The path of the data in one function, from demonstrations to a measured policy; every command that learns runs it."""
+"""From demonstrations to an evaluated policy in one function, which every command that learns runs."""
 
 import time
 from dataclasses import dataclass
@@ -14,30 +14,14 @@ from imitable.evaluation import N_EVAL_EPISODES, Measurement, measure
 from imitable.inverse_dynamics import InverseDynamicsModel
 from imitable.learners import Learner
 from imitable.sampling import demonstration_weights, effective_sample_size
-from imitable.scores import Score, score_columns, score_facts
-from imitable.simulators import Simulator, action_names, joint_ranges
-from imitable.windows import worst_window
-
-Table = dict[str, np.ndarray[Any, Any]]
-"""Columns by name, (demo,) each."""
-KEPT, INFEASIBLE, WORSE, UNRATED = VERDICTS = ("kept", "infeasible", "worse", "unrated")
-"""What becomes of a demonstration: it is learned from; the robot cannot follow it; it is worse than another one from nearby; it has no
-return, where others have one."""
-OUTSIDE, FAR_OUTSIDE = 0.02, 0.05
-"""Of a joint's range, beyond it and beyond what the robot itself shows: by so much it counts where no actuator is too weak, and whatever
-the actuators say."""
-STRONGER = 1.02
-"""Times as strong, from which on an actuator is too weak: the factor is known to first order only."""
-LEAST_WEIGHT = 0.05
-"""From which on a demonstration counts as kept."""
-TOO_STRONG, BEYOND_RANGE, UNSUPPORTED, UNCLEAR = "too strong", "beyond range", "unsupported", "unclear"
-"""Why a demonstration is infeasible: an actuator would have to be stronger, and by what factor is known; a joint is beyond its range; no
-action would do, whatever its size, as for a root that nothing holds; or none of these is clear."""
+from imitable.scores import Score, score_facts
+from imitable.simulators import Simulator
+from imitable.verdicts import Table, score_table
 
 
 @dataclass(frozen=True)
 class Streams:
-    """One independent stream of randomness per stage, each startable again: a draw added to one stage cannot move another."""
+    """One independent random generator per stage, fresh at every call: a draw added to one stage cannot move another."""
 
     seed: int
 
@@ -62,26 +46,26 @@ class Streams:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of one run."""
+    """The outcome of one run."""
 
     weights: Array
     """(demo,) or (transition,)"""
     curve: tuple[Measurement, ...]
-    """The checkpoints that were learned in this run; a resumed one begins where it was interrupted."""
+    """Evaluated checkpoints of this run; those of a resumed run begin where it was interrupted."""
     summary: dict[str, Any]
     """Facts about scores and samples, for reports."""
 
     @property
     def mean_return(self) -> float:
-        """Of the last policy: no picking of the best one on the way."""
+        """Of the last policy, not of the best checkpoint."""
         return float(self.curve[-1].returns.mean())
 
 
 class Record(Protocol):
-    """Where a run is kept as it goes."""
+    """Where a run is saved while it goes on."""
 
     def snapshot(self) -> Snapshot | None:
-        """Where an interrupted run can go on; None to start at the beginning."""
+        """The snapshot to resume from; None to start at the beginning."""
         ...
 
     def save_scores(self, table: Table) -> None: ...
@@ -91,7 +75,7 @@ class Record(Protocol):
 
 @dataclass(frozen=True)
 class InMemory:
-    """A run that is kept nowhere."""
+    """A run that is not saved."""
 
     def snapshot(self) -> Snapshot | None:
         return None
@@ -119,7 +103,7 @@ def imitate(
     record: Record | None = None,
     progress: Progress = no_progress,
 ) -> Result:
-    """Learn a policy for the robot from imperfect demonstrations, and evaluate it on the way, on another simulator if one is given."""
+    """Learn a policy for the robot from imperfect demonstrations; checkpoints are evaluated, on another simulator if one is given."""
     streams, record, began = Streams(seed), record or InMemory(), time.perf_counter()
     assessing = part_of(progress, 0.0, 0.3)
     assessment = assess(
@@ -146,7 +130,7 @@ def learn(
     record: Record | None = None,
     progress: Progress = no_progress,
 ) -> tuple[Measurement, ...]:
-    """The policies on the way, measured; weights (demo,) or (transition,) are given."""
+    """Evaluated checkpoints, learned with these weights (demo,) or (transition,)."""
     streams, record, curve = Streams(seed), record or InMemory(), []
     checkpoints = learner(assessment, weights, rng=streams.learning(), resume=record.snapshot())
     for measurement in measure(checkpoints, evaluated_on or assessment.robot, episodes=episodes, rng=streams.evaluating()):
@@ -156,64 +140,8 @@ def learn(
     return tuple(curve)
 
 
-def score_table(demonstrations: Demonstrations, assessment: Assessment, score: Score | None = None) -> Table:
-    """One row per demonstration: what it is, what the score says of it, and what becomes of it; the weight is its transitions' mean."""
-    score = assessment.default_score if score is None else score
-    table: Table = {
-        "demonstration": np.arange(len(demonstrations)),
-        "source": np.array(demonstrations.sources or ["unknown"] * len(demonstrations)),
-        "length": demonstrations.lengths,
-        "return": demonstrations.returns,
-        **score_columns(score, assessment),
-        "weight": demonstration_weights(assessment.scored(score), demonstrations.lengths),
-    }
-    table["verdict"] = verdicts(table)
-    if {"limit_factor", "limiting_actuator"} <= table.keys():
-        table["cause"] = causes(table, beyond=_beyond_range(demonstrations, assessment, table))
-        table["limiting_actuator"] = np.array([*action_names(assessment.robot), ""])[table["limiting_actuator"]]  # -1: none
-    return table
-
-
-def verdicts(table: Table) -> np.ndarray[Any, Any]:
-    """(demo,) of VERDICTS, from feasibility and optimality where the score has them."""
-    ones = np.ones(len(table["weight"]))
-    feasibility, optimality = table.get("feasibility", ones), np.nan_to_num(table.get("optimality", ones), nan=1.0)
-    rejected = np.where(optimality < feasibility, WORSE, INFEASIBLE)
-    rejected = np.where(np.isnan(table["return"]) & (feasibility > LEAST_WEIGHT), UNRATED, rejected)
-    return np.where(table["weight"] > LEAST_WEIGHT, KEPT, rejected)
-
-
-def causes(table: Table, *, beyond: Array) -> np.ndarray[Any, Any]:
-    """(demo,) why those that are infeasible are; empty for the others.
-
-    `beyond` (demo,) is how far a joint is outside its range, in units of the range. Who moves a joint to its limit and further often asks
-    for more force, too: a joint that is far outside decides, then an actuator that is too weak, then a joint that is a little outside.
-    """
-    factor, at_limit = table["limit_factor"], table["limiting_actuator"] >= 0
-    cause = np.select(
-        [beyond > FAR_OUTSIDE, at_limit & (factor >= STRONGER) & (factor < np.inf), beyond > OUTSIDE, factor == np.inf],
-        [BEYOND_RANGE, TOO_STRONG, BEYOND_RANGE, UNSUPPORTED],
-        UNCLEAR,
-    )
-    return np.where(table["verdict"] == INFEASIBLE, cause, "")
-
-
-def _beyond_range(demonstrations: Demonstrations, assessment: Assessment, table: Table) -> Array:
-    """(demo,) how far a joint is outside its range in the window that is lost first or in the worst one, which the actuators are told of;
-    in units of the range, 0: none is."""
-    found, own, tracked = np.zeros(len(demonstrations)), assessment.own_episodes[0].trajectories.observations, assessment.tracked
-    worst = tracked.demonstration_windows.start[worst_window(tracked.demonstration_windows)]
-    for column, low, high in joint_ranges(assessment.robot):
-        lowest, highest = min(low, own[:, column].min()), max(high, own[:, column].max())  # limits are soft, and starts may be beyond
-        for demo in np.flatnonzero(table["first_bad_step"] >= 0).tolist():
-            shown = demonstrations.trajectory(demo)[:, column]
-            window = np.concatenate([shown[at : at + tracked.length + 1] for at in (table["first_bad_step"][demo], worst[demo])])
-            found[demo] = max(found[demo], (lowest - window.min()) / (high - low), (window.max() - highest) / (high - low))
-    return found
-
-
 def facts(demonstrations: Demonstrations, assessment: Assessment, score: Score | None, weights: Array) -> dict[str, Any]:
-    """What the score measured, and what it leaves."""
+    """What the score measured, and a summary of the weights."""
     return {
         "diverged": {"assessing": sum(assessment.diverged.values())},
         **score_facts(assessment.default_score if score is None else score, assessment),
@@ -222,7 +150,7 @@ def facts(demonstrations: Demonstrations, assessment: Assessment, score: Score |
 
 
 def weight_summary(demonstrations: Demonstrations, weights: Array) -> dict[str, Any]:
-    """How many demonstrations are effectively left, and whose samples they are."""
+    """The effective number of demonstrations, and the share of the samples by source."""
     mean_weights = demonstration_weights(weights, demonstrations.lengths)
     mass = mean_weights * demonstrations.lengths
     names = sorted(set(demonstrations.sources or ()))

@@ -33,9 +33,8 @@ class Replay:
 
     def distances(self, columns: Sequence[int] | None = None) -> Array:
         """(demo,) F of eq. 3, the mean of the step distances; infinite where the simulation diverged."""
-        lengths = self.demonstrations.lengths
-        first = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-        return np.where(self.diverged, np.inf, np.add.reduceat(self.step_distances(columns), first) / lengths)
+        totals = np.add.reduceat(self.step_distances(columns), self.demonstrations.transition_starts)
+        return np.where(self.diverged, np.inf, totals / self.demonstrations.lengths)
 
 
 def replay(

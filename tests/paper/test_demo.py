@@ -17,10 +17,10 @@ from imitable.learners import Cloning
 from imitable.paper import driving
 from imitable.paper.driving_figure import COLLIDED, LATE, LEFT, OUTCOME_COLOURS, OUTCOMES, REACHED, draw_paths, driving_outcomes
 from imitable.paper.tasks import find_task
-from imitable.pipeline import UNRATED
 from imitable.report.figures import REASON_COLOURS
 from imitable.rollouts import run_episodes
 from imitable.store.files import read_table
+from imitable.verdicts import UNRATED
 
 Run = Callable[..., str]
 

@@ -19,7 +19,7 @@ from imitable.inverse_dynamics import INVERSE_DYNAMICS
 from imitable.paper import TASK_NAMES
 from imitable.paper.methods import find_method
 from imitable.paper.tasks import find_task
-from imitable.pipeline import Streams, Table, score_table
+from imitable.pipeline import Streams
 from imitable.registry import find
 from imitable.report.figures import draw_scores
 from imitable.report.steps import steps_table
@@ -29,6 +29,7 @@ from imitable.scores import Score, Tolerance, score_facts
 from imitable.scores.feasibility import TooFewWindowsError
 from imitable.store.cache import default_cache
 from imitable.store.scores import PICTURE, ScoreFolder
+from imitable.verdicts import Table, score_table
 
 if TYPE_CHECKING:
     from imitable.conventions import Finding

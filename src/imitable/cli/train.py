@@ -23,12 +23,13 @@ from imitable.paper import TASK_NAMES
 from imitable.paper.overrides import with_replaced
 from imitable.paper.run import described
 from imitable.paper.tasks import find_task
-from imitable.pipeline import LEAST_WEIGHT, Result, Table, learn, weight_summary
+from imitable.pipeline import Result, learn, weight_summary
 from imitable.registry import find
 from imitable.report.terminal import print_divergence, print_line as print, progress_bar
 from imitable.store.cache import versions
 from imitable.store.runs import RunFolder
 from imitable.store.scores import SCORES, ScoreFolder
+from imitable.verdicts import LEAST_WEIGHT, Table
 
 Method = Literal["ours", "feasibility", "optimality", "none"]
 COLUMNS: dict[str, str] = {"ours": "weight", "feasibility": "feasibility", "optimality": "optimality"}

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from imitable.arrays import Array
-from imitable.pipeline import INFEASIBLE, KEPT, LEAST_WEIGHT, UNRATED, WORSE, Table
 from imitable.report.escaping import fold_sources, for_picture
 from imitable.scores import Tolerance
 from imitable.scores.feasibility import ramp_down
 from imitable.store.files import write_atomically
+from imitable.verdicts import INFEASIBLE, KEPT, LEAST_WEIGHT, UNRATED, WORSE, Table
 
 REASONS = {KEPT: "kept", INFEASIBLE: "the robot cannot follow it", WORSE: "worse than another from nearby", UNRATED: "no return"}
 REASON_COLOURS = {KEPT: "#2a9d6f", INFEASIBLE: "#c8553d", WORSE: "#b9b4a7", UNRATED: "#dcd9d0"}

@@ -20,7 +20,7 @@ def steps_table(assessment: Assessment, score: Score) -> Columns:
     noise, the mean over the window it was followed in), the verdict, and where it is lost the worst column and the limiting actuator of
     its window."""
     lengths = assessment.demonstrations.lengths
-    first = np.cumsum(lengths) - lengths
+    first = assessment.demonstrations.transition_starts
     steps = np.arange(int(lengths.sum())) - np.repeat(first, lengths)
     known = {"demonstration": np.repeat(np.arange(len(lengths)), lengths), "step": steps}
     factors = factors_of(score)

@@ -9,8 +9,8 @@ from typing import Any, TextIO
 import numpy as np
 
 from imitable.arrays import Array, Progress
-from imitable.pipeline import BEYOND_RANGE, INFEASIBLE, KEPT, TOO_STRONG, UNCLEAR, UNRATED, UNSUPPORTED, VERDICTS, WORSE, Table
 from imitable.report.escaping import MESSAGE, escaped, fold_sources
+from imitable.verdicts import BEYOND_RANGE, INFEASIBLE, KEPT, TOO_STRONG, UNCLEAR, UNRATED, UNSUPPORTED, VERDICTS, WORSE, Table
 
 DOUBTFUL = 0.5
 """Of a step, beyond the noise: a robot that strays so far from its own trajectories cannot tell others' from them."""

@@ -224,5 +224,5 @@ class TransitionFeasibility:
         return assessment.recovered_actions(np.ones(int(assessment.demonstrations.lengths.sum()), dtype=bool))[1].astype(np.float64)
 
     def table(self, assessment: Assessment) -> dict[str, Array]:
-        lengths = assessment.demonstrations.lengths
-        return {"reached share": np.add.reduceat(assessment.scored(self), np.cumsum(lengths) - lengths) / lengths}
+        demonstrations = assessment.demonstrations
+        return {"reached share": np.add.reduceat(assessment.scored(self), demonstrations.transition_starts) / demonstrations.lengths}

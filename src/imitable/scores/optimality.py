@@ -139,7 +139,7 @@ class RectifiedOptimality:
         """(demo,) which set the standard: those that are feasible, and have a return."""
         lengths = assessment.demonstrations.lengths
         weights = per_transition(assessment.scored(self.feasibility), lengths)
-        feasible = np.add.reduceat(weights, np.cumsum(lengths) - lengths) / lengths > self.feasible_above
+        feasible = np.add.reduceat(weights, assessment.demonstrations.transition_starts) / lengths > self.feasible_above
         return np.asarray(feasible & np.isfinite(self._returns(assessment)))
 
     def _returns(self, assessment: Assessment) -> Array:

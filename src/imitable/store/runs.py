@@ -14,7 +14,7 @@ from imitable.arrays import Snapshot
 from imitable.errors import ImitableError
 from imitable.evaluation import Measurement
 from imitable.networks import Policy
-from imitable.pipeline import Result, Table
+from imitable.pipeline import Result
 from imitable.store.files import (
     UnreadableError,
     array_bytes,
@@ -30,6 +30,7 @@ from imitable.store.files import (
     write_together,
 )
 from imitable.store.locks import locked
+from imitable.verdicts import Table
 
 CONFIG, CURVE, POLICY, SCORES, SNAPSHOT, RESULT, MANIFEST = (
     "config.json",

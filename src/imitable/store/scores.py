@@ -10,8 +10,8 @@ import numpy as np
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
 from imitable.formats import npz
-from imitable.pipeline import Table
 from imitable.store.files import UnreadableError, check_writable, read_json, read_table, write_json, write_table
+from imitable.verdicts import Table
 
 SETTINGS, DEMONSTRATIONS, SCORES, STEPS, PICTURE = (
     "settings.json",

@@ -1,0 +1,85 @@
+"""The score table: a verdict on every demonstration, and the cause where the robot cannot follow it."""
+
+from typing import Any
+
+import numpy as np
+
+from imitable.arrays import Array
+from imitable.assessment import Assessment
+from imitable.demonstrations import Demonstrations
+from imitable.sampling import demonstration_weights
+from imitable.scores import Score, score_columns
+from imitable.simulators import action_names, joint_ranges
+from imitable.windows import worst_window
+
+Table = dict[str, np.ndarray[Any, Any]]
+"""Columns by name, (demo,) each."""
+KEPT, INFEASIBLE, WORSE, UNRATED = VERDICTS = ("kept", "infeasible", "worse", "unrated")
+"""A demonstration is learned from; the robot cannot follow it; it is worse than another one from nearby; or it has no return, where
+others have one."""
+LEAST_WEIGHT = 0.05
+"""Weight above which a demonstration counts as kept."""
+TOO_STRONG, BEYOND_RANGE, UNSUPPORTED, UNCLEAR = "too strong", "beyond range", "unsupported", "unclear"
+"""Causes of infeasibility: an actuator would have to be stronger by a known factor; a joint is beyond its range; no action of any size
+would do, as for a root that nothing holds; or none of these is clear."""
+OUTSIDE, FAR_OUTSIDE = 0.02, 0.05
+"""How far a joint is beyond its range (and beyond the robot's own trajectories), in units of the range, to be a cause: where no actuator is
+too weak, and in any case."""
+STRONGER = 1.02
+"""Limit factor from which on an actuator is too weak; the factor is known to first order only."""
+
+
+def score_table(demonstrations: Demonstrations, assessment: Assessment, score: Score | None = None) -> Table:
+    """One row per demonstration: facts, the columns of the score, weight (mean over its transitions), verdict and cause."""
+    score = assessment.default_score if score is None else score
+    table: Table = {
+        "demonstration": np.arange(len(demonstrations)),
+        "source": np.array(demonstrations.sources or ["unknown"] * len(demonstrations)),
+        "length": demonstrations.lengths,
+        "return": demonstrations.returns,
+        **score_columns(score, assessment),
+        "weight": demonstration_weights(assessment.scored(score), demonstrations.lengths),
+    }
+    table["verdict"] = verdicts(table)
+    if {"limit_factor", "limiting_actuator"} <= table.keys():
+        table["cause"] = causes(table, beyond=_beyond_range(demonstrations, assessment, table))
+        table["limiting_actuator"] = np.array([*action_names(assessment.robot), ""])[table["limiting_actuator"]]  # -1: none
+    return table
+
+
+def verdicts(table: Table) -> np.ndarray[Any, Any]:
+    """(demo,) one of VERDICTS each, from feasibility and optimality if the score has them."""
+    ones = np.ones(len(table["weight"]))
+    feasibility, optimality = table.get("feasibility", ones), np.nan_to_num(table.get("optimality", ones), nan=1.0)
+    rejected = np.where(optimality < feasibility, WORSE, INFEASIBLE)
+    rejected = np.where(np.isnan(table["return"]) & (feasibility > LEAST_WEIGHT), UNRATED, rejected)
+    return np.where(table["weight"] > LEAST_WEIGHT, KEPT, rejected)
+
+
+def causes(table: Table, *, beyond: Array) -> np.ndarray[Any, Any]:
+    """(demo,) the cause of each infeasible demonstration; empty for the others.
+
+    `beyond` (demo,) is how far a joint is outside its range, in units of the range. A motion past a joint's limit often needs more force,
+    too; so a joint that is far outside decides first, then an actuator that is too weak, then a joint that is a little outside.
+    """
+    factor, at_limit = table["limit_factor"], table["limiting_actuator"] >= 0
+    cause = np.select(
+        [beyond > FAR_OUTSIDE, at_limit & (factor >= STRONGER) & (factor < np.inf), beyond > OUTSIDE, factor == np.inf],
+        [BEYOND_RANGE, TOO_STRONG, BEYOND_RANGE, UNSUPPORTED],
+        UNCLEAR,
+    )
+    return np.where(table["verdict"] == INFEASIBLE, cause, "")
+
+
+def _beyond_range(demonstrations: Demonstrations, assessment: Assessment, table: Table) -> Array:
+    """(demo,) how far a joint is outside its range, in units of the range, in the first window that is lost and in the worst one, of which
+    the limiting actuator is known; 0: none is."""
+    found, own, tracked = np.zeros(len(demonstrations)), assessment.own_episodes[0].trajectories.observations, assessment.tracked
+    worst = tracked.demonstration_windows.start[worst_window(tracked.demonstration_windows)]
+    for column, low, high in joint_ranges(assessment.robot):
+        lowest, highest = min(low, own[:, column].min()), max(high, own[:, column].max())  # limits are soft, and starts may be beyond
+        for demo in np.flatnonzero(table["first_bad_step"] >= 0).tolist():
+            shown = demonstrations.trajectory(demo)[:, column]
+            window = np.concatenate([shown[at : at + tracked.length + 1] for at in (table["first_bad_step"][demo], worst[demo])])
+            found[demo] = max(found[demo], (lowest - window.min()) / (high - low), (window.max() - highest) / (high - low))
+    return found
