@@ -89,7 +89,7 @@ def rival(name: str, script: str, *arguments: object) -> Iterator[dict[str, Any]
 def minutes_of_ours(goal: float, limit: float, seed: int) -> Iterator[dict[str, Any]]:
     """Our TRPO; measuring time does not count."""
     simulator = swimmer.BACK_DISABLED
-    states = train(simulator, settings=RACE, reward=partial(reward_of, simulator), rng=np.random.default_rng(seed))
+    states = train(simulator, trpo=RACE, reward=partial(reward_of, simulator), rng=np.random.default_rng(seed))
     spent, since, following = 0.0, time.perf_counter(), 20_000
     with threadpool_limits(1):
         for state in states:

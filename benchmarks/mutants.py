@@ -121,7 +121,7 @@ MUTANTS = (
     Mutant("any gain is a step", "trpo.py", "improvement > 0.1 * step_fraction * expected_improvement", "improvement > 0", "details"),
     Mutant("any step at all", "trpo.py", " and improvement > 0.1 * step_fraction * expected_improvement", "", "details"),
     Mutant("only the full gain is a step", "trpo.py", "improvement > 0.1 * step", "improvement > 0.95 * step", "details"),
-    Mutant("no bound on the divergence", "trpo.py", "if kl <= settings.max_kl and", "if", "trpo"),
+    Mutant("no bound on the divergence", "trpo.py", "if kl <= trpo.max_kl and", "if", "trpo"),
     Mutant(
         "a time limit ends all value",
         "trpo.py",
@@ -134,7 +134,7 @@ MUTANTS = (
     ),
     Mutant("lambda is forgotten", "trpo.py", "gamma * gae_lambda * next_advantages", "gamma * next_advantages", "trpo"),
     Mutant("advantages are not centered", "trpo.py", "(advantages - advantages.mean())", "advantages", "trpo"),
-    Mutant("no damping", "trpo.py", "np.float32(settings.cg_damping) * vector", "np.float32(0) * vector", "trpo"),
+    Mutant("no damping", "trpo.py", "np.float32(trpo.cg_damping) * vector", "np.float32(0) * vector", "trpo"),
     Mutant("half the curvature of the standard deviation", "trpo.py", "2 * vector[network.size :]", "vector[network.size :]", "trpo"),
     Mutant("conjugate directions are not", "trpo.py", "squared_norm / previous) * direction", "0.0) * direction", "trpo"),
     Mutant(
@@ -144,7 +144,7 @@ MUTANTS = (
         "1.0 + 0 * math.pi",
         "details",
     ),
-    Mutant("no annealing in GAIL", "learners/gail.py", "1.0 - (1.0 - self.final_fraction) * done / self.rounds", "1.0", "details"),
+    Mutant("no annealing in GAIL", "learners/gail.py", "1.0 - (1.0 - self.final_fraction) * state.done / self.rounds", "1.0", "details"),
     Mutant("noise not in input units", "learners/cloning.py", "assessment.step_scale / scale,", "assessment.step_scale,", "details"),
     Mutant(
         "a squared loss",
@@ -407,7 +407,7 @@ MUTANTS = (
         "own.distances, retraced.distances",
         "feasibility",
     ),
-    Mutant("d_max is twice d_min", "scores/feasibility.py", "float(np.sqrt(4 * d_min**2 - 3 * usual**2))", "2 * d_min", "feasibility"),
+    Mutant("d_max is twice d_min", "scores/feasibility.py", "float(np.sqrt(4 * d_min**2 - 3 * median**2))", "2 * d_min", "feasibility"),
     Mutant("no least tolerance", "scores/feasibility.py", "return max(FOLLOWED, conformal", "return max(0.0, conformal", "feasibility"),
     Mutant("the rate of those that set it", "scores/feasibility.py", "(own[-1][1::2] >", "(own[-1][::2] >", "feasibility"),
     # Inverse dynamics
@@ -498,8 +498,8 @@ MUTANTS = (
     Mutant(
         "actions beyond the limits are recorded",
         "rollouts.py",
-        "np.clip(act(observed), simulator.action_low, simulator.action_high)",
-        "act(observed)",
+        "np.clip(act(obs), simulator.action_low, simulator.action_high)",
+        "act(obs)",
         "rollouts",
     ),
     Mutant("the end of a rollout is none", "rollouts.py", "truncated[-1] = ~terminated[-1]", "truncated[-1] |= False", "rollouts trpo"),

@@ -128,12 +128,12 @@ def train_policy(kind: str, folder: Path, *, rounds: int) -> None:
     )
     resume = None
     if not standing:
-        first = next(train(body, settings=settings, reward=reward, rng=np.random.default_rng(0))).snapshot()
+        first = next(train(body, trpo=settings, reward=reward, rng=np.random.default_rng(0))).snapshot()
         stands = Policy.load(POLICIES / "hopper-standing.safetensors")
         known = {"policy": stands.parameters, "center": stands.center, "scale": stands.scale}
         resume = {**first, **known, "log_std": np.full(3, np.log(std), np.float32)}
     for number, state in enumerate(
-        islice(train(body, settings=settings, reward=reward, rng=np.random.default_rng(0), resume=resume), rounds + 1)
+        islice(train(body, trpo=settings, reward=reward, rng=np.random.default_rng(0), resume=resume), rounds + 1)
     ):
         if number % 20 == 0:
             returns = evaluate(state.agent.policy, body, episodes=10, rng=np.random.default_rng(1)).returns

@@ -396,7 +396,7 @@ def updating(*, quick: bool) -> Iterator[Row]:
     batch = TrainingBatch(inputs, actions, advantages, value_targets=np.zeros((samples, 1), np.float32))
     contestants: dict[str, Callable[[], object]] = {
         f"Fisher on {share:.0%}": lambda share=share: trust_region_step(
-            policy, batch, settings=Trpo(fisher_fraction=share), rng=np.random.default_rng(0)
+            policy, batch, trpo=Trpo(fisher_fraction=share), rng=np.random.default_rng(0)
         )
         for share in (0.2, 1.0)
     }

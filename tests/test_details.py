@@ -47,7 +47,7 @@ def policy_moved(monkeypatch: pytest.MonkeyPatch, *shares: float) -> float:
         with monkeypatch.context() as patch:
             if shown:
                 patch.setattr(Mlp, "forward", bent)
-            improved, _ = trust_region_step(policy, batch, settings=settings, rng=np.random.default_rng(1))
+            improved, _ = trust_region_step(policy, batch, trpo=settings, rng=np.random.default_rng(1))
         moved[name] = float(np.linalg.norm(improved.parameters - policy.parameters))
     return moved["bent"] / moved["full"]
 

@@ -10,7 +10,7 @@ import turntable
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
 from imitable.learners import Gail
-from imitable.learners._demonstrated import DemonstratedResets, absorbed
+from imitable.learners._demonstrated import DemonstratedResets, with_absorbing_states
 from imitable.learners._discriminator import AGENT, DEMONSTRATED, Discriminator, LossTerm, interpolates
 from imitable.networks import Adam, Mlp, TransitionScaling
 from imitable.rollouts import RolloutState, collect_rollout
@@ -135,14 +135,14 @@ def counted(*lengths: int) -> Demonstrations:
 
 def test_a_demonstration_that_terminates_stays_in_its_last_state_until_the_time_limit() -> None:
     given = counted(3, 2, 1)
-    longer = absorbed(TransitionSampler(given, np.array([0.1, 0.2, 0.3])), COUNTDOWN)
+    longer = with_absorbing_states(TransitionSampler(given, np.array([0.1, 0.2, 0.3])), COUNTDOWN)
     assert longer.demonstrations.lengths.tolist() == [6, 2, 1], "only the first has ended; the others were cut off"
     assert longer.demonstrations.trajectory(0)[:, 1].tolist() == [0, 1, 2, 3, 3, 3, 3]
     assert longer.weights.tolist() == [0.1, 0.2, 0.3]
-    of_transitions = absorbed(TransitionSampler(given, np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])), COUNTDOWN)
+    of_transitions = with_absorbing_states(TransitionSampler(given, np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])), COUNTDOWN)
     assert of_transitions.weights.tolist() == [1.0, 2.0, 3.0, 3.0, 3.0, 3.0, 4.0, 5.0, 6.0]
     unended = TransitionSampler(counted(2, 1), np.ones(2))
-    assert absorbed(unended, COUNTDOWN) is unended
+    assert with_absorbing_states(unended, COUNTDOWN) is unended
 
 
 def test_an_end_is_worth_what_staying_there_for_ever_is() -> None:
@@ -153,13 +153,15 @@ def test_an_end_is_worth_what_staying_there_for_ever_is() -> None:
     assert rollout.steps_left.tolist() == [[0, 0], [3, 0]]
     discriminator = Discriminator(Mlp((6, 1)), TransitionScaling(np.zeros(6), np.ones(6)))
     parameters = np.array([0.0, -1.0, 0.0, 0.0, -0.5, 0.0, 0.0], np.float32)  # the reward grows with the step, and with moving
-    plain = Gail.released().rewarded(rollout, discriminator, parameters, rng=np.random.default_rng(0))
-    visited, rewards = Gail(trpo=Trpo(gamma=0.9)).rewarded(rollout, discriminator, parameters, rng=np.random.default_rng(0))
+    plain = Gail.released().compute_rewards(rollout, discriminator, parameters, rng=np.random.default_rng(0))
+    visited, rewards = Gail(trpo=Trpo(gamma=0.9)).compute_rewards(rollout, discriminator, parameters, rng=np.random.default_rng(0))
     assert plain[1] == pytest.approx(np.logaddexp(0, np.array([[0.5, 0.5], [1.5, 1.5]])))
     ended = np.logaddexp(0, 1.5) + 0.9 / (1 - 0.9) * np.logaddexp(0, 2.0)
     assert rewards == pytest.approx(np.array([[plain[1][0, 0], plain[1][0, 1]], [ended, plain[1][1, 1]]]))
     assert len(visited) == len(plain[0]) == 4
-    many = np.concatenate([Gail().rewarded(rollout, discriminator, parameters, rng=np.random.default_rng(seed))[0] for seed in range(200)])
+    many = np.concatenate(
+        [Gail().compute_rewards(rollout, discriminator, parameters, rng=np.random.default_rng(seed))[0] for seed in range(200)]
+    )
     assert (many[:, 4] == 0).mean() == pytest.approx(3 / 7, abs=0.06), "three steps of staying beside four of moving"
 
 

@@ -216,7 +216,7 @@ def test_under_heavy_damping_the_step_follows_the_gradient_of_the_surrogate() ->
     policy = tiny_policy()
     batch = batch_of(policy)
     batch = replace(batch, advantages=batch.advantages + 0.5)  # whatever their mean
-    improved, _ = trust_region_step(policy, batch, settings=Trpo(cg_damping=1e5, max_kl=0.1), rng=np.random.default_rng(0))
+    improved, _ = trust_region_step(policy, batch, trpo=Trpo(cg_damping=1e5, max_kl=0.1), rng=np.random.default_rng(0))
     step, gradient = theta_of(improved) - theta_of(policy), numerical_gradient(policy, batch)
     assert step / np.linalg.norm(step) == pytest.approx(gradient / np.linalg.norm(gradient), abs=1e-3)
 
@@ -226,7 +226,7 @@ def test_the_step_is_the_natural_gradient_scaled_to_the_divergence(cg_damping: f
     policy = tiny_policy()
     batch = batch_of(policy)
     settings = Trpo(cg_damping=cg_damping, fisher_fraction=1.0, cg_iterations=60, max_kl=1e-5)
-    improved, _ = trust_region_step(policy, batch, settings=settings, rng=np.random.default_rng(0))
+    improved, _ = trust_region_step(policy, batch, trpo=settings, rng=np.random.default_rng(0))
     gradient, hessian = numerical_gradient(policy, batch), numerical_hessian(policy, batch)
     natural = np.linalg.solve(hessian + cg_damping * np.eye(len(gradient)), gradient)
     expected = natural * np.sqrt(2 * settings.max_kl / (gradient @ natural))
@@ -238,7 +238,7 @@ def test_the_step_is_the_natural_gradient_scaled_to_the_divergence(cg_damping: f
 def test_a_step_improves_and_stays_within_its_divergence(seed: int, max_kl: float) -> None:
     policy = tiny_policy(seed)
     batch = batch_of(policy, count=400, seed=seed)
-    improved, diagnostics = trust_region_step(policy, batch, settings=Trpo(max_kl=max_kl, cg_damping=0.01), rng=np.random.default_rng(0))
+    improved, diagnostics = trust_region_step(policy, batch, trpo=Trpo(max_kl=max_kl, cg_damping=0.01), rng=np.random.default_rng(0))
     theta, moved = theta_of(policy), theta_of(improved)
     found = divergence(theta, moved, batch.inputs)
     assert 0.1 * max_kl < found <= max_kl * (1 + 1e-4)
@@ -252,7 +252,7 @@ def test_equal_advantages_move_nothing() -> None:
     policy = tiny_policy()
     batch = batch_of(policy)
     same, diagnostics = trust_region_step(
-        policy, replace(batch, advantages=0 * batch.advantages), settings=Trpo(), rng=np.random.default_rng(0)
+        policy, replace(batch, advantages=0 * batch.advantages), trpo=Trpo(), rng=np.random.default_rng(0)
     )
     assert same is policy
     assert diagnostics == {"kl": 0.0, "surrogate improvement": 0.0}
@@ -262,7 +262,7 @@ def test_a_step_leaves_its_inputs_alone() -> None:
     policy = tiny_policy()
     batch = batch_of(policy)
     before = [each.copy() for each in (policy.parameters, policy.log_std, batch.inputs, batch.actions, batch.advantages)]
-    trust_region_step(policy, batch, settings=Trpo(), rng=np.random.default_rng(0))
+    trust_region_step(policy, batch, trpo=Trpo(), rng=np.random.default_rng(0))
     after = (policy.parameters, policy.log_std, batch.inputs, batch.actions, batch.advantages)
     assert all(np.array_equal(one, other) for one, other in zip(before, after, strict=True))
 
@@ -330,7 +330,7 @@ def test_a_batch_smaller_than_the_number_of_minibatches_is_no_obstacle() -> None
 
 def training(settings: Trpo, *, seed: int, resume: Snapshot | None = None) -> Iterator[TrainingState]:
     reward, rng = partial(reward_of, turntable.CLOCKWISE), np.random.default_rng(seed)
-    return train(turntable.CLOCKWISE, settings=settings, reward=reward, rng=rng, resume=resume)
+    return train(turntable.CLOCKWISE, trpo=settings, reward=reward, rng=rng, resume=resume)
 
 
 def test_training_is_repeatable_and_counts_its_steps() -> None:

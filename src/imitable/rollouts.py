@@ -1,4 +1,4 @@
-"""Stepping a batch of environments under a policy: fixed-length rollouts, whole episodes, and random exploration."""
+"""Step a batch of environments under a policy: fixed-length rollouts, whole episodes, and random exploration."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ Reward = Callable[[Array, Array, Array], Array]
 """States, actions and next states to rewards (N,)."""
 
 Reset = Callable[[Integers, Generator], tuple[Array, Integers]]
-"""Indices of the environments (N,) that are reset, to their states (N, state) and the steps (N,) until each is truncated."""
+"""(Indices (N,) of environments to reset, generator) -> their states (N, state) and the steps (N,) until each is truncated."""
 
 
 @dataclass(frozen=True)
 class RolloutState:
-    """Agents between two rollouts, each somewhere in its episode."""
+    """States of the environments between rollouts."""
 
     states: Array
     """(env, state)"""
     steps_left: Integers
-    """(env,) steps until the episode is truncated; 0: it starts a new one at the next step."""
+    """(env,) steps until the episode is truncated; 0: the environment is reset before the next step."""
 
     @classmethod
     def fresh(cls, simulator: Simulator, n_envs: int, rng: Generator) -> "RolloutState":
@@ -32,13 +32,13 @@ class RolloutState:
 
     @classmethod
     def staggered(cls, simulator: Simulator, n_envs: int, rng: Generator) -> "RolloutState":
-        """At new starts, with evenly spread time limits, so that every later rollout sees all parts of an episode."""
+        """Initial states with evenly spread time limits, so that every later rollout covers all parts of an episode."""
         return cls(simulator.initial_states(n_envs, rng), simulator.horizon - np.arange(n_envs) * simulator.horizon // n_envs)
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """Observations and actions of a batch of environments, time first; one whose episode ends is reset, so no cell is empty."""
+    """A batch of environments, time first; environments are reset when an episode ends, so every entry is a step."""
 
     observations: Array
     """(time, env, observation)"""
@@ -49,13 +49,13 @@ class Rollout:
     terminated: Booleans
     """(time, env) the episode ended here; a time limit is not an end."""
     truncated: Booleans
-    """(time, env) the episode had no end here, but what follows is not recorded: a time limit, or the rollout is full."""
+    """(time, env) the episode is cut off here: a time limit, or the end of the rollout."""
     diverged: int
-    """How many of these endings were simulations that broke down; such an environment stays where it was for its last step."""
+    """How many of these episodes ended because the simulation diverged; the last step of such an environment stays where it was."""
     rewards: Array
-    """(time, env) of the reward function that was asked for, 0 for a step that broke down; empty if none was."""
+    """(time, env) of the given reward function, 0 for a step that diverged; empty without one."""
     steps_left: Integers
-    """(time, env) until the time limit, of an episode that terminated here; 0 elsewhere."""
+    """(time, env) until the time limit, where an episode terminated; 0 elsewhere."""
     state: RolloutState
     """Of the environments after the last step."""
 
@@ -70,7 +70,7 @@ class Rollout:
 
 
 def initial_reset(simulator: Simulator) -> Reset:
-    """Whole episodes from the simulator's own starts."""
+    """Resets to the simulator's initial states, for whole episodes."""
     return lambda envs, rng: (simulator.initial_states(len(envs), rng), np.full(len(envs), simulator.horizon))
 
 
@@ -84,35 +84,36 @@ def collect_rollout(
     reward: Reward | None = None,
     reset: Reset | None = None,
 ) -> Rollout:
-    """`steps` of all environments from `state` on, under the policy `act`; `reset` starts episodes, by default in initial states."""
+    """Step environments `steps` times from `state` on, under the policy `act`; `reset` starts episodes, by default in initial states."""
     reset = reset or initial_reset(simulator)
     states, steps_left, n_envs = state.states.copy(), state.steps_left.copy(), len(state.steps_left)
-    observed = simulator.observe(states)
-    observations, next_observations = np.empty((2, steps, *observed.shape))
-    taken = np.empty((steps, n_envs, len(simulator.action_low)))
+    obs = simulator.observe(states)
+    observations, next_observations = np.empty((2, steps, *obs.shape))
+    actions = np.empty((steps, n_envs, len(simulator.action_low)))
     terminated, truncated = np.zeros((2, steps, n_envs), dtype=bool)
-    rewards, diverged, spared = np.empty((steps, n_envs) if reward else 0), 0, np.zeros((steps, n_envs), np.int64)
+    rewards, n_diverged = np.empty((steps, n_envs) if reward else 0), 0
+    steps_left_at_end = np.zeros((steps, n_envs), np.int64)
     for time in range(steps):
         resetting = steps_left == 0
         if resetting.any():
             states[resetting], steps_left[resetting] = reset(np.flatnonzero(resetting), rng)
-            observed = simulator.observe(states)
-        actions = act(observed)
-        before = states
-        states, broken = advance(simulator, before, actions)
-        observations[time], taken[time] = observed, actions
-        observed = next_observations[time] = simulator.observe(states)
-        ended = terminated[time] = simulator.terminated(states) | broken
-        diverged += int(broken.sum())
+            obs = simulator.observe(states)
+        step_actions = act(obs)
+        previous = states
+        states, diverged = advance(simulator, previous, step_actions)
+        observations[time], actions[time] = obs, step_actions
+        obs = next_observations[time] = simulator.observe(states)
+        done = terminated[time] = simulator.terminated(states) | diverged
+        n_diverged += int(diverged.sum())
         if reward:
-            rewards[time] = np.where(broken, 0.0, reward(before, actions, states))
+            rewards[time] = np.where(diverged, 0.0, reward(previous, step_actions, states))
         steps_left -= 1
-        truncated[time] = (steps_left == 0) & ~ended
-        spared[time, ended] = steps_left[ended]
-        steps_left[ended] = 0
+        truncated[time] = (steps_left == 0) & ~done
+        steps_left_at_end[time, done] = steps_left[done]
+        steps_left[done] = 0
     truncated[-1] = ~terminated[-1]
     end = RolloutState(states, steps_left)
-    return Rollout(observations, next_observations, taken, terminated, truncated, diverged, rewards, spared, end)
+    return Rollout(observations, next_observations, actions, terminated, truncated, n_diverged, rewards, steps_left_at_end, end)
 
 
 def n_envs_for(batch_size: int, simulator: Simulator) -> int:
@@ -128,7 +129,7 @@ class Episodes:
     actions: Array
     """(transition, action) in the order of `trajectories.transition_rows`."""
     diverged: int
-    """How many ended because the simulation broke down."""
+    """How many ended because the simulation diverged."""
 
 
 def run_episodes(
@@ -136,35 +137,35 @@ def run_episodes(
 ) -> Episodes:
     """`count` whole episodes under the policy `act`, each until it terminates or reaches the horizon.
 
-    Returns are NaN, not known, of a robot that says it has no reward.
+    Returns are NaN for a robot without a reward.
     """
     states = simulator.initial_states(count, rng)
-    observed = simulator.observe(states)
-    observations, actions = [observed], []
-    rewarded = has_reward(simulator)
-    lengths, returns = np.full(count, simulator.horizon), np.full(count, 0.0 if rewarded else np.nan)
-    alive, diverged = np.arange(count), 0
+    obs = simulator.observe(states)
+    observations, actions = [obs], []
+    with_reward = has_reward(simulator)
+    lengths, returns = np.full(count, simulator.horizon), np.full(count, 0.0 if with_reward else np.nan)
+    alive, n_diverged = np.arange(count), 0
     for time in range(simulator.horizon):
-        taken = np.clip(act(observed), simulator.action_low, simulator.action_high)  # of all, so that `act` may tell them apart
-        next_states, broken = advance(simulator, states, taken[alive])
-        if rewarded:
-            returns[alive] += np.where(broken, 0.0, reward_of(simulator, states, taken[alive], next_states))
-        observed = observed.copy()
-        observed[alive] = simulator.observe(next_states)
-        observations.append(observed)
-        actions.append(taken)
-        diverged += int(broken.sum())
-        ending = simulator.terminated(next_states) | broken
-        lengths[alive[ending]] = time + 1
-        lengths[alive[broken]] = max(1, time)  # without the step that broke it, unless there is no other
-        states, alive = next_states[~ending], alive[~ending]
+        actions.append(np.clip(act(obs), simulator.action_low, simulator.action_high))  # of all, so that `act` may tell them apart
+        taken = actions[-1][alive]
+        next_states, diverged = advance(simulator, states, taken)
+        if with_reward:
+            returns[alive] += np.where(diverged, 0.0, reward_of(simulator, states, taken, next_states))
+        obs = obs.copy()
+        obs[alive] = simulator.observe(next_states)
+        observations.append(obs)
+        n_diverged += int(diverged.sum())
+        done = simulator.terminated(next_states) | diverged
+        lengths[alive[done]] = time + 1
+        lengths[alive[diverged]] = max(1, time)  # without the step that diverged, unless there is no other
+        states, alive = next_states[~done], alive[~done]
         progress((time + 1) / simulator.horizon)
         if not len(alive):
             break
-    seen, done = np.stack(observations, axis=1), np.stack(actions, axis=1)
-    inside = np.arange(seen.shape[1]) <= lengths[:, None]
-    trajectories = Demonstrations(seen[inside], lengths, returns, observation_names=simulator.observation_names)
-    return Episodes(trajectories, done[np.arange(done.shape[1]) < lengths[:, None]], diverged)
+    by_episode, actions_by_episode = np.stack(observations, axis=1), np.stack(actions, axis=1)
+    inside = np.arange(by_episode.shape[1]) <= lengths[:, None]
+    trajectories = Demonstrations(by_episode[inside], lengths, returns, observation_names=simulator.observation_names)
+    return Episodes(trajectories, actions_by_episode[np.arange(len(actions)) < lengths[:, None]], n_diverged)
 
 
 def explore(simulator: Simulator, *, count: int, rng: Generator, min_action_scale: float = 1.0) -> Episodes:
@@ -176,21 +177,21 @@ def explore(simulator: Simulator, *, count: int, rng: Generator, min_action_scal
 def random_actions(
     simulator: Simulator, count: int, *, rng: Generator, max_action_repeat: int, min_action_scale: float = 0.0
 ) -> Callable[[], Array]:
-    """A function that gives the next uniformly random actions of `count` robots, held for one step by half of them and longer by the rest.
+    """A function that draws the next uniformly random actions of `count` robots: half of them draw at every step, the rest repeat actions.
 
-    Actions drawn anew at each step average out; held ones reach the sustained turns and speeds that demonstrations show. Every robot
-    keeps to its own fraction of the action range, `min_action_scale` or more.
+    Actions drawn at every step average out; repeated ones reach the sustained turns and speeds that demonstrations show. Every robot
+    stays within its own fraction of the action range, `min_action_scale` or more.
     """
     scale = 1.0 if min_action_scale == 1 else rng.uniform(min_action_scale, 1.0, (count, 1))
     middle = (simulator.action_high + simulator.action_low) / 2
-    hold = np.where(np.arange(count) % 2 == 0, 1, rng.integers(2, max(3, max_action_repeat), count))
+    repeats = np.where(np.arange(count) % 2 == 0, 1, rng.integers(2, max(3, max_action_repeat), count))
     held = np.zeros((count, len(simulator.action_low)))
     clock = 0
 
     def act() -> Array:
         nonlocal clock
         fresh = middle + scale * (rng.uniform(simulator.action_low, simulator.action_high, held.shape) - middle)
-        renewed = (clock % hold == 0)[:, None]
+        renewed = (clock % repeats == 0)[:, None]
         held[:] = np.where(renewed, fresh, held)
         clock += 1
         return held.copy()

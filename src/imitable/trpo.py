@@ -81,7 +81,7 @@ class ActorCritic:
         return {**policy_arrays, **rollout_arrays, "value": self.value_parameters, **self.value_optimizer.arrays("value")}
 
     def restored(self, snapshot: Snapshot) -> "ActorCritic":
-        """The agent that `arrays` described, with this one's network architecture."""
+        """The agent of a snapshot of `arrays`, with this one's network architecture."""
         policy = replace(
             self.policy,
             parameters=snapshot["policy"],
@@ -175,7 +175,7 @@ class Trpo:
         policy, parameters = agent.policy, agent.value_parameters
         network = self.value_network(policy.network.layer_sizes[0])
         batch = compute_returns_and_advantages(rollout, rewards, policy, network, parameters, gamma=self.gamma, gae_lambda=self.gae_lambda)
-        new_policy, diagnostics = trust_region_step(policy, batch, settings=self, rng=rng)
+        new_policy, diagnostics = trust_region_step(policy, batch, trpo=self, rng=rng)
         parameters, optimizer = self.fit_value_function(agent, network, batch, rng=rng)
         diagnostics["std"] = float(np.exp(new_policy.log_std).mean())
         return ActorCritic(new_policy, parameters, optimizer, None if agent.rollout_state is None else rollout.state), diagnostics
@@ -192,7 +192,7 @@ class Trpo:
         return parameters, optimizer
 
 
-def trust_region_step(policy: Policy, batch: TrainingBatch, *, settings: Trpo, rng: Generator) -> tuple[Policy, dict[str, float]]:
+def trust_region_step(policy: Policy, batch: TrainingBatch, *, trpo: Trpo, rng: Generator) -> tuple[Policy, dict[str, float]]:
     """One natural-gradient step with a backtracking line search; the old policy where no step is accepted."""
     inputs, actions, advantages = batch.inputs, batch.actions, batch.advantages
     network, theta = policy.network, np.concatenate([policy.parameters, policy.log_std])
@@ -204,7 +204,7 @@ def trust_region_step(policy: Policy, batch: TrainingBatch, *, settings: Trpo, r
     log_std_gradient = ((action_errors**2 / variance - 1) * (advantages * inverse_count)[:, None]).sum(axis=0)
     gradient = np.concatenate([network.backward(policy.parameters, values, mean_gradients), log_std_gradient])
 
-    subset = rng.permutation(len(inputs))[: max(1, round(settings.fisher_fraction * len(inputs)))]
+    subset = rng.permutation(len(inputs))[: max(1, round(trpo.fisher_fraction * len(inputs)))]
     subset_values = [each[subset] for each in values]
     derivatives = network.activation_derivatives(subset_values)
     precision = (1 / variance / len(subset_values[0])).astype(np.float32)
@@ -214,13 +214,13 @@ def trust_region_step(policy: Policy, batch: TrainingBatch, *, settings: Trpo, r
         mean_tangents = network.jvp(policy.parameters, subset_values, vector[: network.size], derivatives)
         through_mean = network.backward(policy.parameters, subset_values, mean_tangents * precision, derivatives)
         through_log_std = 2 * vector[network.size :]
-        return np.asarray(np.concatenate([through_mean, through_log_std]) + np.float32(settings.cg_damping) * vector)
+        return np.asarray(np.concatenate([through_mean, through_log_std]) + np.float32(trpo.cg_damping) * vector)
 
-    direction, residual = conjugate_gradient(fisher_vector_product, gradient, iterations=settings.cg_iterations)
+    direction, residual = conjugate_gradient(fisher_vector_product, gradient, iterations=trpo.cg_iterations)
     curvature = float(direction @ (gradient - residual))
     if curvature <= 0:  # a zero gradient: all advantages are equal
         return policy, {"kl": 0.0, "surrogate improvement": 0.0}
-    full_step = direction * np.float32(np.sqrt(2 * settings.max_kl / curvature))
+    full_step = direction * np.float32(np.sqrt(2 * trpo.max_kl / curvature))
     expected_improvement = float(gradient @ full_step)
 
     for step_fraction in 0.8 ** np.arange(15):  # backtracking line search
@@ -232,7 +232,7 @@ def trust_region_step(policy: Policy, batch: TrainingBatch, *, settings: Trpo, r
         improvement = float(((np.exp(log_ratio) - 1) * advantages).mean())
         divergence = (log_std - policy.log_std + (variance + (mean - new_mean) ** 2) / (2 * new_variance) - 0.5).sum(axis=1)
         kl = float(divergence.mean())
-        if kl <= settings.max_kl and improvement > 0.1 * step_fraction * expected_improvement:
+        if kl <= trpo.max_kl and improvement > 0.1 * step_fraction * expected_improvement:
             return replace(policy, parameters=parameters, log_std=log_std), {"kl": kl, "surrogate improvement": improvement}
     return policy, {"kl": 0.0, "surrogate improvement": 0.0}
 
@@ -264,31 +264,29 @@ class TrainingState:
     rng: Generator
 
     def snapshot(self) -> Arrays:
-        """Where training can go on; to be taken before the next iteration."""
+        """What resuming needs; to be taken before the next iteration."""
         return {**self.agent.arrays(), "steps": np.array(self.steps), "rng": generator_state(self.rng)}
 
 
-def train(
-    simulator: Simulator, *, settings: Trpo, reward: Reward, rng: Generator, resume: Snapshot | None = None
-) -> Iterator[TrainingState]:
+def train(simulator: Simulator, *, trpo: Trpo, reward: Reward, rng: Generator, resume: Snapshot | None = None) -> Iterator[TrainingState]:
     """TRPO on a reward function: yields the untrained agent, then the agent after each iteration, without end."""
     low, high = simulator.action_low, simulator.action_high
     random_rollout = collect_rollout(
         simulator,
         lambda observations: rng.uniform(low, high, (len(observations), len(low))),
-        state=RolloutState.fresh(simulator, n_envs_for(settings.batch_size, simulator), rng),
+        state=RolloutState.fresh(simulator, n_envs_for(trpo.batch_size, simulator), rng),
         steps=simulator.horizon,
         rng=rng,
     )
     center, scale = obs_statistics(random_rollout.observations)
-    agent, steps = settings.init_agent(simulator, center=center, scale=scale, rng=rng), 0
+    agent, steps = trpo.init_agent(simulator, center=center, scale=scale, rng=rng), 0
     if resume is not None:
         agent, steps = agent.restored(resume), int(resume["steps"])
         restore_generator(rng, resume["rng"])
         if agent.rollout_state is None:
-            agent = replace(agent, rollout_state=settings.initial_rollout_state(simulator, rng=rng))
+            agent = replace(agent, rollout_state=trpo.initial_rollout_state(simulator, rng=rng))
     while True:
         yield TrainingState(agent, steps, rng)
-        rollout = settings.collect_rollouts(simulator, agent, rng=rng, reward=reward)
-        agent, _ = settings.update(agent, rollout, rollout.rewards, rng=rng)
+        rollout = trpo.collect_rollouts(simulator, agent, rng=rng, reward=reward)
+        agent, _ = trpo.update(agent, rollout, rollout.rewards, rng=rng)
         steps += rollout.steps

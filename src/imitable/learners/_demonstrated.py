@@ -1,4 +1,4 @@
-"""Two uses that adversarial learners make of demonstrated observations: absorbing end states, and resets to them."""
+"""Absorbing states of demonstrations that terminate, and resets to demonstrated observations, for adversarial learners."""
 
 from dataclasses import dataclass, replace
 
@@ -9,8 +9,8 @@ from imitable.sampling import TransitionSampler
 from imitable.simulators import Simulator
 
 
-def absorbed(sampler: TransitionSampler, robot: Simulator) -> TransitionSampler:
-    """The same, but demonstrations that end as the robot's episodes terminate stay in their last state until the time limit."""
+def with_absorbing_states(sampler: TransitionSampler, robot: Simulator) -> TransitionSampler:
+    """Demonstrations that end where the robot's episodes terminate stay in their last state until the time limit."""
     demonstrations, weights = sampler.demonstrations, sampler.weights
     ends = demonstrations.starts + demonstrations.lengths
     terminated = robot.terminated(robot.restore(demonstrations.observations[ends]))
@@ -22,7 +22,7 @@ def absorbed(sampler: TransitionSampler, robot: Simulator) -> TransitionSampler:
     longer = replace(
         demonstrations, observations=np.repeat(demonstrations.observations, rows, axis=0), lengths=demonstrations.lengths + stays
     )
-    if weights.shape != demonstrations.lengths.shape:  # of transitions: staying weighs as much as the last one
+    if weights.shape != demonstrations.lengths.shape:  # per transition: an absorbing one has the weight of the last
         rows = np.ones(len(weights), np.int64)
         rows[np.cumsum(demonstrations.lengths) - 1] += stays
         weights = np.repeat(weights, rows)

@@ -1,4 +1,4 @@
-"""What a learner is: a generator of policies. It knows no loggers and no files; the caller watches, saves and stops."""
+"""The learner protocol: a generator of checkpoints, without loggers or files; the caller evaluates, saves and stops."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ LEARN_VERSION = 3
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A policy on the way."""
+    """A policy during training, and what resuming needs."""
 
     policy: Policy
     steps: int
@@ -24,7 +24,7 @@ class Checkpoint:
     snapshot: Snapshot
     diagnostics: Mapping[str, float] = field(default_factory=dict)
     diverged: int = 0
-    """Simulations that broke down and were ended, so far."""
+    """Simulations that diverged so far."""
 
 
 class Learner(Protocol):

@@ -18,7 +18,7 @@ from imitable.networks import Activation, Adam, Mlp, Policy, obs_statistics
 from imitable.sampling import TransitionSampler
 
 NEARLY_ALL = 0.999
-"""Of p_w: transitions beyond it are too rare to learn from, and their actions cost as much to recover as others."""
+"""Share of p_w that is learned from: the rest are too rare to matter, and their actions cost as much to recover as others."""
 
 
 @dataclass(frozen=True)
@@ -97,13 +97,13 @@ class Cloning:
                 error_sum, error_count = 0.0, 0
 
     def support(self, sampler: TransitionSampler, rng: Generator) -> Array:
-        """(transition,) weights of the transitions that matter: nearly all of p_w, or as many draws of it as there may be transitions."""
+        """(transition,) weights of the transitions to learn from: nearly all of p_w, or `max_transitions` draws from it."""
         shares = np.diff(sampler.cumulative, prepend=0.0)
         heaviest = np.argsort(-shares, kind="stable")
-        mattering = heaviest[: int(np.searchsorted(np.cumsum(shares[heaviest]), NEARLY_ALL)) + 1]
+        relevant = heaviest[: int(np.searchsorted(np.cumsum(shares[heaviest]), NEARLY_ALL)) + 1]
         chosen = np.zeros(len(shares))
-        if len(mattering) <= self.max_transitions:
-            chosen[mattering] = shares[mattering]
+        if len(relevant) <= self.max_transitions:
+            chosen[relevant] = shares[relevant]
         else:
             np.add.at(chosen, sampler.draw_indices(self.max_transitions, rng), 1.0)
         return chosen

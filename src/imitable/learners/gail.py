@@ -6,10 +6,10 @@ from typing import Literal
 
 import numpy as np
 
-from imitable.arrays import Array, Float32, Generator, Snapshot, generator_state, restore_generator
+from imitable.arrays import Array, Arrays, Float32, Generator, Snapshot, generator_state, restore_generator
 from imitable.assessment import Assessment
 from imitable.errors import check_fields, layer_sizes
-from imitable.learners._demonstrated import DemonstratedResets, absorbed
+from imitable.learners._demonstrated import DemonstratedResets, with_absorbing_states
 from imitable.learners._discriminator import AGENT, DEMONSTRATED, Discriminator, LossTerm
 from imitable.learners.base import Checkpoint
 from imitable.learners.cloning import Cloning
@@ -17,10 +17,10 @@ from imitable.networks import Adam, Mlp, Policy, TransitionScaling, obs_statisti
 from imitable.rollouts import Rollout, n_envs_for
 from imitable.sampling import TransitionSampler
 from imitable.simulators import Simulator
-from imitable.trpo import Trpo
+from imitable.trpo import ActorCritic, Trpo
 
 LossTerms = Callable[[Float32, Float32, Generator], Sequence[LossTerm]]
-"""Transitions of the agent and all that `Gail.shown` shows, as discriminator inputs, to the terms of the discriminator's loss."""
+"""Discriminator inputs of the agent's transitions and of all those of `Gail.sampler`, to the terms of the discriminator's loss."""
 
 
 @dataclass(frozen=True)
@@ -86,96 +86,109 @@ class Gail:
         return cls(**{**plain, "absorbing": False, "demonstrated_share": 0.0, **settings})  # type: ignore[arg-type]
 
     def __call__(self, assessment: Assessment, weights: Array, *, rng: Generator, resume: Snapshot | None = None) -> Iterator[Checkpoint]:
-        shown = self.shown(assessment, weights)
+        sampler = self.sampler(assessment, weights)
 
         def loss_terms(agent: Float32, demonstrated: Float32, rng: Generator) -> Sequence[LossTerm]:
-            return LossTerm(agent, AGENT), LossTerm(demonstrated[shown.draw_indices(len(agent), rng)], DEMONSTRATED)
+            return LossTerm(agent, AGENT), LossTerm(demonstrated[sampler.draw_indices(len(agent), rng)], DEMONSTRATED)
 
-        return self.learn(assessment, weights, shown, loss_terms, rng=rng, resume=resume)
+        return self.learn(assessment, weights, sampler, loss_terms, rng=rng, resume=resume)
 
-    def shown(self, assessment: Assessment, weights: Array) -> TransitionSampler:
-        """The transitions that the discriminator is shown."""
+    def sampler(self, assessment: Assessment, weights: Array) -> TransitionSampler:
+        """The demonstrated transitions that the discriminator sees, with absorbing states if there are such."""
         sampler = TransitionSampler(assessment.demonstrations, weights)
-        return absorbed(sampler, assessment.robot) if self.absorbing else sampler
+        return with_absorbing_states(sampler, assessment.robot) if self.absorbing else sampler
 
     def learn(
         self,
         assessment: Assessment,
         weights: Array,
-        shown: TransitionSampler,
+        sampler: TransitionSampler,
         loss_terms: LossTerms,
         *,
         rng: Generator,
         resume: Snapshot | None,
         extra: Snapshot | None = None,
     ) -> Iterator[Checkpoint]:
-        """Policy against discriminator, whatever its loss of the transitions `shown`.
+        """Adversarial training for any loss of the discriminator on the transitions of `sampler`.
 
         The weights set input scaling, demonstrated resets and the policy cloned first. Snapshots hold `extra`, too.
         """
-        robot, sampler = assessment.robot, TransitionSampler(assessment.demonstrations, weights)
+        robot, plain_sampler = assessment.robot, TransitionSampler(assessment.demonstrations, weights)
+        reset = self.demonstrated_resets(robot, plain_sampler)
+        state = self._initial(assessment, weights, plain_sampler, reset, rng=rng, resume=resume)
+        discriminator, parameters, optimizer = state.discriminator, state.parameters, state.optimizer
+        rows, observations = sampler.demonstrations.transition_rows, sampler.demonstrations.observations
+        demonstrated = discriminator.inputs(observations[rows], observations[rows + 1])
+        while state.done < self.rounds:
+            # Annealing stabilises adversarial training.
+            annealing = 1.0 - (1.0 - self.final_fraction) * state.done / self.rounds
+            trpo = replace(self.trpo, max_kl=annealing * self.trpo.max_kl)
+            optimizer.learning_rate = annealing * self.discriminator_learning_rate
+            rollout = trpo.collect_rollouts(robot, state.agent, rng=rng, reset=reset)
+            visited, rewards = self.compute_rewards(rollout, discriminator, parameters, rng=rng)
+            agent, diagnostics = trpo.update(state.agent, rollout, rewards, rng=rng)
+            frozen = self.start == "cloning" and state.done < self.frozen_rounds
+            state.agent = replace(agent, policy=state.agent.policy) if frozen else agent
+            for _ in range(self.discriminator_steps):
+                size = self.discriminator_batch_size
+                batch = visited[rng.integers(len(visited), size=size)] if size else visited
+                diagnostics |= discriminator.update(parameters, optimizer, loss_terms(batch, demonstrated, rng), rng=rng)
+            state.done, state.steps, state.diverged = state.done + 1, state.steps + rollout.steps, state.diverged + rollout.diverged
+            if state.done % self.checkpoint_every == 0 or state.done == self.rounds:
+                diagnostics["reward"] = float(rewards.mean())
+                snapshot = state.snapshot(rng, extra or {})
+                yield Checkpoint(state.agent.policy, state.steps, state.done / self.rounds, snapshot, diagnostics, state.diverged)
+
+    def _initial(
+        self,
+        assessment: Assessment,
+        weights: Array,
+        sampler: TransitionSampler,
+        reset: DemonstratedResets | None,
+        *,
+        rng: Generator,
+        resume: Snapshot | None,
+    ) -> "GailState":
+        """An untrained or cloned agent and an untrained discriminator, or those of the snapshot."""
         observations, next_observations = sampler.draw(10_000, rng)
         center, scale = obs_statistics(observations)
-        agent = self.trpo.init_agent(robot, center=center, scale=scale, rng=rng)
+        agent = self.trpo.init_agent(assessment.robot, center=center, scale=scale, rng=rng)
         scaling = TransitionScaling.of(observations, next_observations)
         if resume is not None:
             scaling = TransitionScaling(resume["discriminator center"], resume["discriminator scale"])
         network = Mlp((2 * len(center), *self.discriminator_hidden_sizes, 1))
         noise = scaling.noise(self.discriminator_noise * assessment.step_scale) if self.discriminator_noise else None
         discriminator = Discriminator(network, scaling, gradient_penalty=self.gradient_penalty, noise=noise)
-        rows = shown.demonstrations.transition_rows
-        demonstrated = discriminator.inputs(shown.demonstrations.observations[rows], shown.demonstrations.observations[rows + 1])
         parameters = network.init_parameters(rng)
-        optimizer, done, steps, diverged = Adam.fresh(network.size, learning_rate=self.discriminator_learning_rate), 0, 0, 0
-        reset = self.demonstrated_resets(robot, sampler)
+        optimizer = Adam.fresh(network.size, learning_rate=self.discriminator_learning_rate)
         if self.start == "cloning":
             agent = replace(agent, policy=self.cloned(assessment, weights, rng=rng, resume=resume))
+        state = GailState(agent, discriminator, parameters, optimizer)
         if resume is not None:
-            agent = agent.restored(resume)
-            parameters, optimizer = resume["discriminator"].copy(), optimizer.restored("discriminator", resume)
-            done, steps, diverged = (int(resume[name]) for name in ("done", "steps", "diverged"))
-            restore_generator(rng, resume["rng"])
-        elif reset is not None and agent.rollout_state is not None:
-            agent.rollout_state.steps_left[reset.regular_envs :] = 0  # reset at once
-        while done < self.rounds:
-            # Adversaries circle each other; ever smaller steps let them converge.
-            annealing = 1.0 - (1.0 - self.final_fraction) * done / self.rounds
-            trpo = replace(self.trpo, max_kl=annealing * self.trpo.max_kl)
-            optimizer.learning_rate = annealing * self.discriminator_learning_rate
-            rollout = trpo.collect_rollouts(robot, agent, rng=rng, reset=reset)
-            visited, rewards = self.rewarded(rollout, discriminator, parameters, rng=rng)
-            before = agent.policy
-            agent, diagnostics = trpo.update(agent, rollout, rewards, rng=rng)
-            if self.start == "cloning" and done < self.frozen_rounds:
-                agent = replace(agent, policy=before)
-            for _ in range(self.discriminator_steps):
-                size = self.discriminator_batch_size
-                batch = visited[rng.integers(len(visited), size=size)] if size else visited
-                diagnostics |= discriminator.update(parameters, optimizer, loss_terms(batch, demonstrated, rng), rng=rng)
-            steps, done, diverged = steps + rollout.steps, done + 1, diverged + rollout.diverged
-            if done % self.checkpoint_every == 0 or done == self.rounds:
-                snapshot = agent.arrays() | optimizer.arrays("discriminator") | {"discriminator": parameters.copy()}
-                snapshot |= {"discriminator center": scaling.center, "discriminator scale": scaling.scale, **(extra or {})}
-                snapshot |= {"done": np.array(done), "steps": np.array(steps), "diverged": np.array(diverged), "rng": generator_state(rng)}
-                diagnostics["reward"] = float(rewards.mean())
-                yield Checkpoint(agent.policy, steps, done / self.rounds, snapshot, diagnostics, diverged)
+            return state.restored(resume, rng)
+        if reset is not None and agent.rollout_state is not None:
+            steps_left = agent.rollout_state.steps_left.copy()
+            steps_left[reset.regular_envs :] = 0  # reset before the first step
+            state.agent = replace(agent, rollout_state=replace(agent.rollout_state, steps_left=steps_left))
+        return state
 
-    def rewarded(self, rollout: Rollout, discriminator: Discriminator, parameters: Float32, *, rng: Generator) -> tuple[Float32, Array]:
+    def compute_rewards(
+        self, rollout: Rollout, discriminator: Discriminator, parameters: Float32, *, rng: Generator
+    ) -> tuple[Float32, Array]:
         """Discriminator inputs (N, 2 * observation) of what was visited, absorbing states included, and (time, env) rewards."""
         visited = discriminator.inputs(*rollout.transitions())
         rewards = discriminator.reward(parameters, visited).reshape(rollout.terminated.shape)
         if self.absorbing and rollout.terminated.any():
             last = rollout.next_observations[rollout.terminated]
             staying, gamma = discriminator.inputs(last, last), self.trpo.gamma
-            rewards[rollout.terminated] += (
-                gamma / (1 - gamma) * discriminator.reward(parameters, staying)
-            )  # for ever: no time limit ends it
+            # An absorbing state has no time limit: its reward is a geometric series.
+            rewards[rollout.terminated] += gamma / (1 - gamma) * discriminator.reward(parameters, staying)
             every = np.concatenate([visited, np.repeat(staying, rollout.steps_left[rollout.terminated], axis=0)])
             visited = every[rng.integers(len(every), size=len(visited))]
         return visited, rewards
 
     def demonstrated_resets(self, robot: Simulator, sampler: TransitionSampler) -> DemonstratedResets | None:
-        """How environments are reset; None: to initial states."""
+        """Resets to demonstrated observations; None: all to initial states."""
         if not self.demonstrated_share:
             return None
         n_envs = self.trpo.n_envs or n_envs_for(self.trpo.batch_size, robot)
@@ -184,7 +197,50 @@ class Gail:
         )
 
     def cloned(self, assessment: Assessment, weights: Array, *, rng: Generator, resume: Snapshot | None) -> Policy:
-        """The first policy; of a resumed run only its shape counts."""
+        """The first policy, by behavior cloning; for a resumed run only the shape of its network matters."""
         learner = self.cloning if resume is None else replace(self.cloning, updates=1)
         *_, last = learner(assessment, weights, rng=rng)
         return replace(last.policy, log_std=np.full(len(last.policy.low), np.log(self.cloned_std), np.float32))
+
+
+@dataclass
+class GailState:
+    """Agent and discriminator during training."""
+
+    agent: ActorCritic
+    discriminator: Discriminator
+    parameters: Float32
+    """Of the discriminator; updated in place, as is its optimizer."""
+    optimizer: Adam
+    done: int = 0
+    """Rounds so far."""
+    steps: int = 0
+    """Environment steps so far."""
+    diverged: int = 0
+    """Simulations that diverged so far."""
+
+    def snapshot(self, rng: Generator, extra: Snapshot) -> Arrays:
+        scaling = self.discriminator.inputs
+        return {
+            **self.agent.arrays(),
+            **self.optimizer.arrays("discriminator"),
+            "discriminator": self.parameters.copy(),
+            "discriminator center": scaling.center,
+            "discriminator scale": scaling.scale,
+            **extra,
+            **{name: np.array(getattr(self, name)) for name in ("done", "steps", "diverged")},
+            "rng": generator_state(rng),
+        }
+
+    def restored(self, snapshot: Snapshot, rng: Generator) -> "GailState":
+        """The state of a snapshot, with this one's networks; the generator goes on from there, too."""
+        restore_generator(rng, snapshot["rng"])
+        return replace(
+            self,
+            agent=self.agent.restored(snapshot),
+            parameters=snapshot["discriminator"].copy(),
+            optimizer=self.optimizer.restored("discriminator", snapshot),
+            done=int(snapshot["done"]),
+            steps=int(snapshot["steps"]),
+            diverged=int(snapshot["diverged"]),
+        )

@@ -35,15 +35,15 @@ class IcGail:
         )
 
     def __call__(self, assessment: Assessment, weights: Array, *, rng: Generator, resume: Snapshot | None = None) -> Iterator[Checkpoint]:
-        shown = self.gail.shown(assessment, weights)
-        demonstrations = shown.demonstrations
+        sampler = self.gail.sampler(assessment, weights)
+        demonstrations = sampler.demonstrations
         labelling, learning = rng.spawn(2)
         if resume is None:
             confidences = confidence(demonstrations, learner="IC-GAIL")
             labels = draw_labels(demonstrations, confidences, share=self.labelled_share, rng=labelling)
         else:
             labels = Labels(resume["labelled"], resume["confidences"], resume["unlabelled"])
-        drawn = per_transition(shown.weights, demonstrations.lengths)
+        drawn = per_transition(sampler.weights, demonstrations.lengths)
         if not (drawn[labels.labelled].any() and drawn[labels.unlabelled].any()):
             raise ImitableError("all transitions with any weight are labelled, or none is; IC-GAIL needs some of both")
         mean = float(labels.confidences.mean())  # r-bar; below 1, since labels differ
@@ -61,4 +61,4 @@ class IcGail:
             )
 
         extra: Snapshot = {"labelled": labels.labelled, "confidences": labels.confidences, "unlabelled": labels.unlabelled}
-        return self.gail.learn(assessment, weights, shown, loss_terms, rng=learning, resume=resume, extra=extra)
+        return self.gail.learn(assessment, weights, sampler, loss_terms, rng=learning, resume=resume, extra=extra)

@@ -157,7 +157,7 @@ class Sail:
             rewards = state.rewards(demonstrated[state.sampler.draw_indices(len(visited), rng)], visited).reshape(rollout.terminated.shape)
             state.train_critic(demonstrated, visited)
             if state.iterations < self.frozen_iterations:
-                # Later the agent would teach the prior its own mistakes, which the prior would teach it back.
+                # Afterwards the prior would learn the policy's own errors.
                 state.train_inverse_residual(rollout)
             diagnostics = state.ppo_update(rollout, rewards)
             state.iterations, state.timesteps = state.iterations + 1, state.timesteps + rollout.steps
@@ -168,7 +168,7 @@ class Sail:
 
 
 class SailState:
-    """All that SAIL learns, and how far it has come."""
+    """All that SAIL trains, and its progress."""
 
     def __init__(self, sail: Sail, assessment: Assessment, sampler: TransitionSampler, rng: Generator) -> None:
         self.sail, self.assessment, self.sampler, self.rng = sail, assessment, sampler, rng
@@ -303,7 +303,7 @@ class SailState:
         return {**arrays, "vae": self.vae.parameters.copy(), "rng": generator_state(self.rng)}
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Become the one that `snapshot` described."""
+        """Load a snapshot."""
         self.scaling = TransitionScaling(snapshot["center"], snapshot["scale"])
         for name, trained in self.trained.items():
             trained.parameters, trained.optimizer = snapshot[name].copy(), trained.optimizer.restored(name, snapshot)

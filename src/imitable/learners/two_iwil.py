@@ -102,15 +102,15 @@ class TwoIwil:
 
     def __call__(self, assessment: Assessment, weights: Array, *, rng: Generator, resume: Snapshot | None = None) -> Iterator[Checkpoint]:
         labelling, learning = rng.spawn(2)
-        shown = self.gail.shown(assessment, weights)
-        confidences = self.confidences(shown.demonstrations, rng=labelling) if resume is None else resume["confidences"]
-        relative, drawn = confidences / confidences.mean(), per_transition(shown.weights, shown.demonstrations.lengths)
+        sampler = self.gail.sampler(assessment, weights)
+        confidences = self.confidences(sampler.demonstrations, rng=labelling) if resume is None else resume["confidences"]
+        relative, drawn = confidences / confidences.mean(), per_transition(sampler.weights, sampler.demonstrations.lengths)
 
         def loss_terms(agent: Float32, demonstrated: Float32, rng: Generator) -> Sequence[LossTerm]:
             picks = draw_weighted(drawn, len(agent), rng)
             return LossTerm(agent, AGENT), LossTerm(demonstrated[picks], DEMONSTRATED, relative[picks])
 
-        return self.gail.learn(assessment, weights, shown, loss_terms, rng=learning, resume=resume, extra={"confidences": confidences})
+        return self.gail.learn(assessment, weights, sampler, loss_terms, rng=learning, resume=resume, extra={"confidences": confidences})
 
     def confidences(self, demonstrations: Demonstrations, *, rng: Generator) -> Float32:
         """(transition,) by the returns where labelled, as the classifier thinks elsewhere."""

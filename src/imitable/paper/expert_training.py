@@ -97,7 +97,7 @@ def _training_states(
         if resume is not None and start == begin:  # the rollout in the snapshot is of another body
             resume = {name: array for name, array in resume.items() if not name.startswith("rollout ")}
         if start < end or end == training.total_rounds:
-            states = train(stage, settings=training.trpo, reward=training.reward(stage), rng=rng, resume=resume)
+            states = train(stage, trpo=training.trpo, reward=training.reward(stage), rng=rng, resume=resume)
             state = next(states)
             if start == first:
                 yield state
