@@ -1,4 +1,4 @@
-"""Assess demonstrations on a robot: how closely it can follow them, and how they score; nobody sees where they came from."""
+"""Assess demonstrations on a robot: how closely it can follow them, and how they score; source labels are dropped."""
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
@@ -40,17 +40,17 @@ STORED_FIELDS = {each.name: "growth" if each.name == "limit_factor" else each.na
 """Attributes of Tracked and of Windows to their names in the cache, which stay as they were first written."""
 
 CacheLookup = Callable[[str, Mapping[str, object], Callable[[], Arrays]], Arrays]
-"""A part's name, all that decides it, and a function that makes it, to the part: made, or found in a cache."""
+"""(part name, cache key, function) -> arrays, from the cache or computed."""
 
 
 def no_cache(part: str, recipe: Mapping[str, object], make: Callable[[], Arrays]) -> Arrays:
-    """Make every part."""
+    """Compute every part."""
     return make()
 
 
 @dataclass(frozen=True)
 class Exploration:
-    """The random episodes of the robot itself, which say what it can do."""
+    """Random episodes of the robot, which show what it can do."""
 
     episodes: int = 40
     steps: int | None = 100  # of each, whether it terminates or not; None: whole episodes, with full actions, as in the paper
@@ -86,7 +86,7 @@ def assess(
     cache: CacheLookup = no_cache,
     progress: Progress = no_progress,
 ) -> "Assessment":
-    """Everything that scores and learners may ask of demonstrations on a robot; each part is made when it is first asked for."""
+    """All that scores and learners may ask about demonstrations on a robot; each part is computed when it is first needed."""
     check_columns(demonstrations, robot)
     demonstrations = replace(demonstrations, observations=continuous(robot, demonstrations.observations, demonstrations.starts))
     streams = (np.random.default_rng(0) if rng is None else rng).spawn(3)
@@ -97,7 +97,7 @@ def assess(
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """What a score or a learner may see: demonstrations without their sources, the robot, and how the one follows the other."""
+    """What a score or a learner may see: demonstrations without their sources, the robot, and how it follows them."""
 
     demonstrations: Demonstrations
     robot: Simulator
@@ -105,11 +105,11 @@ class Assessment:
     model: InverseDynamicsModel
     exploration: Exploration
     streams: tuple[Generator, ...]
-    """Of exploring, fitting and tracking."""
+    """Random generators for exploring, fitting and tracking."""
     cache: CacheLookup = no_cache
     progress: Progress = no_progress
     diverged: dict[str, int] = field(default_factory=dict)
-    """How many simulations broke down and were ended, in the parts made so far."""
+    """How many simulations diverged, by part computed so far."""
     _weights: dict[Score, Array] = field(default_factory=dict, init=False)
     _own_replays: dict[float, tuple[Replay, Replay]] = field(default_factory=dict, init=False)
 
@@ -127,13 +127,13 @@ class Assessment:
         return product(Feasibility(), RectifiedOptimality())
 
     def scored(self, score: Score) -> Array:
-        """What a score says, computed once."""
+        """Weights of a score, computed once."""
         if score not in self._weights:
             self._weights[score] = score(self)
         return self._weights[score]
 
     def with_inverse(self, model: InverseDynamicsModel, exploration: Exploration) -> "Assessment":
-        """The same demonstrations on the same robot, by another inverse dynamics."""
+        """The same demonstrations on the same robot, with another inverse dynamics."""
         return Assessment(
             self.demonstrations, self.robot, model, exploration, self.streams, self.cache, self.progress, diverged=self.diverged
         )
@@ -156,7 +156,7 @@ class Assessment:
 
     @cached_property
     def rounding(self) -> Array:
-        """(observation,) the last decimal place that the demonstrations are written with; 0: not rounded."""
+        """(observation,) unit to which the demonstrations are rounded; 0: not rounded."""
         return rounding_units(self.demonstrations.observations)
 
     @property
@@ -167,7 +167,7 @@ class Assessment:
 
     @property
     def _noise(self) -> float:
-        """The same, or 0 where it is negligible."""
+        """The noise, or 0 where it is negligible."""
         return self.noise if self.noise > NEGLIGIBLE_NOISE else 0.0
 
     @property
@@ -177,7 +177,7 @@ class Assessment:
 
     @property
     def retry_inverses(self) -> tuple[InverseDynamics, ...]:
-        """Those asked once more about what is not reached; none if there is noise, or if the inverse dynamics knows no patience."""
+        """Asked again about steps that are not reached; none if there is noise, or if the inverse dynamics has no retries."""
         models = () if self._noise else retry_models(self.model)
         return tuple(each.restored(self.inverse_dynamics.arrays(), self.robot) for each in models)
 
@@ -262,7 +262,7 @@ class Assessment:
 
     @one_thread()
     def _fit(self) -> Arrays:
-        """Explore, fit f_id, and see what the observations of the robot and of the demonstrations are worth."""
+        """Explore, fit f_id, estimate the noise, and find out whether observations hide state."""
         training, held_out = self.own_episodes
         fitted = self.model.fit(training, self.robot, rng=deepcopy(self.streams[1]), progress=part_of(self.progress, 0.0, 0.4))
         fitted = with_scale(fitted, self.step_scale) if self.rounding.any() else fitted
@@ -305,7 +305,7 @@ class Assessment:
         return Replay(trajectories, **self._part(name, parameters, make))
 
     def _part(self, name: str, parameters: Mapping[str, object], make: Callable[[], Arrays]) -> Arrays:
-        """A part as arrays, made or found; and counted, what broke down in it."""
+        """The arrays of a part, computed or cached; counts the simulations that diverged in it."""
         decided_by = {"demonstrations": self.demonstrations, "robot": self.robot, "model": self.model, "exploration": self.exploration}
         recipe = {"version": ASSESS_VERSION, **decided_by, "streams": self.streams, **parameters}
         part = self.cache(name, recipe, make)
@@ -318,9 +318,9 @@ CHUNK = 20_000
 CARRIED = 50
 """Steps for which a state is carried along where observations do not determine it."""
 NEGLIGIBLE_NOISE = 0.02
-"""Estimated noise up to this is taken for none: contacts make the estimate a little too large."""
+"""Estimates up to this count as no noise: contacts make the estimate a little too large."""
 MAX_NOISE = 3.0
-"""Estimated noise from here on is taken for none: it would hide every step, so the data more likely do not fit the robot."""
+"""Estimates from here on count as no noise: such noise would hide every step, so the data more likely do not fit the robot."""
 
 
 def check_columns(demonstrations: Demonstrations, robot: Simulator, *, name: str = "demonstrations") -> None:

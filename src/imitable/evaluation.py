@@ -14,21 +14,21 @@ from imitable.rollouts import run_episodes
 from imitable.simulators import Simulator, advance
 
 N_EVAL_EPISODES = 100
-"""Of an evaluation, if nothing else is said."""
+"""Default number of episodes of an evaluation."""
 FIRST_STEPS = 50
-"""Of a demonstration, that a policy is compared with where there is no reward."""
+"""Steps of each demonstration with which a policy is compared where there is no reward."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a policy earned."""
+    """Returns and episodes of a policy."""
 
     returns: Array
     """(episode,) undiscounted; NaN of a robot without a reward."""
     episodes: Demonstrations
-    """What was seen."""
+    """Their observations."""
     diverged: int
-    """How many episodes ended because the simulation broke down."""
+    """How many episodes ended because the simulation diverged."""
 
 
 def evaluate(
@@ -70,13 +70,13 @@ def distance_along(
 
 @dataclass(frozen=True)
 class Measurement:
-    """A policy on the way, and what it is worth."""
+    """A checkpoint and its returns."""
 
     checkpoint: Checkpoint
     returns: Array
-    """(episode,) on starts that no training saw, the same for every checkpoint."""
+    """(episode,) from starts not used in training, the same for every checkpoint."""
     diverged: int
-    """How many of these episodes ended because the simulation broke down."""
+    """How many of these episodes ended because the simulation diverged."""
 
 
 def measure(

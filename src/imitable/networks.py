@@ -308,13 +308,13 @@ def _digest(network: Mlp, arrays: Arrays) -> str:
 
 
 MAX_POLICY_BYTES, MAX_HEADER_BYTES = 100_000_000, 100_000
-"""Bytes of a policy's file, and of its header."""
+"""Largest accepted size of a policy's file, and of its header."""
 POLICY_ARRAYS = {name: name for name in ("parameters", "scale", "low", "high")} | {"centre": "center", "log_spread": "log_std"}
 """Names in a policy's file, which stay as they were first written, to attributes."""
 
 
 def obs_statistics(observations: Array) -> tuple[Array, Array]:
-    """Center and scale (observation,) of a set of observations; columns that never move are left alone."""
+    """Mean and standard deviation (observation,) of a set of observations; 1 for columns that never move."""
     flat = observations.reshape(-1, observations.shape[-1])
     std = flat.std(axis=0)
     return flat.mean(axis=0), np.where(std > 1e-8, std, 1.0)

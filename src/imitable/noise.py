@@ -1,4 +1,4 @@
-"""What observations are worth: the noise on them, and which of them determine the robot's state."""
+"""Observation noise, rounding, and which observations determine the state."""
 
 import numpy as np
 
@@ -9,24 +9,24 @@ from imitable.rollouts import Episodes
 from imitable.simulators import Simulator, restorable
 
 MOVING = 0.1
-"""Standard deviation of the change, in units of the scale, above which a column is one that the robot moves."""
+"""Standard deviation of one-step changes, in units of the scale, above which the robot is said to move a column."""
 EXPLAINED = 0.1
-"""Of a step: a column that the regression misses by more in the robot's own clean trajectories says nothing about noise."""
+"""Residual in the robot's own clean trajectories, in units of a step, above which a column says nothing about noise."""
 SOLVED_TRANSITIONS, EXACT_SHARE = 64, 0.05
-"""Transitions solved for to see whether an estimated level is noise, and the share of exactly reached ones from which on it is not."""
+"""Transitions solved to test whether an estimate is noise, and the share of exactly reached ones from which on it is not."""
 
 
 DECIMALS = tuple(range(9))
 """Decimal places that count as rounded."""
 ROWS, VARIED = 5_000, 20
-"""Rows looked at to see it, and different values of a column that are many."""
+"""Rows that are looked at, and distinct values of a column that are enough to tell."""
 STEPS_OF_ROUNDING = 10
-"""A column that changes less than so many times its last decimal place is compared on that scale: it shows nothing finer."""
+"""Least scale of a column, in units of its last decimal place: smaller changes are rounding."""
 
 
 def restorable_rows(trajectories: Demonstrations, robot: Simulator, *, margin: Array | float = 0.0) -> Booleans:
-    """(row,) which observations determine the robot's state: one with a clipped velocity does not. With a margin (observation,) neither
-    does one that is as near to its limit, since noise moves what was clipped."""
+    """(row,) which observations determine the robot's state: those with a clipped velocity do not, nor do those within a margin
+    (observation,) of clipping, since noise moves clipped values."""
     observations = trajectories.observations
     return np.asarray(restorable(robot, observations + margin) & restorable(robot, observations - margin))
 
@@ -88,7 +88,7 @@ def _column_noise(own: tuple[Array, Array], shown: tuple[Array, Array], column: 
 
 
 def noisy(trajectories: Demonstrations, level: float, scale: Array, rng: Generator, *, rounding: Array | float = 0.0) -> Demonstrations:
-    """With noise of this level on every column, and rounded to multiples of `rounding` (observation,) where that is above 0."""
+    """Trajectories with noise of this level on every column, rounded to multiples of `rounding` (observation,) where that is above 0."""
     if not level and not np.any(rounding):
         return trajectories
     noise = level * scale * rng.standard_normal(trajectories.observations.shape) if level else 0.0
@@ -96,7 +96,7 @@ def noisy(trajectories: Demonstrations, level: float, scale: Array, rng: Generat
 
 
 def round_to(values: Array, unit: Array | float) -> Array:
-    """Multiples of the unit, where it is above 0."""
+    """Round to multiples of the unit where it is above 0."""
     step = np.where(np.asarray(unit) > 0, unit, 1.0)
     return np.asarray(np.where(np.asarray(unit) > 0, np.round(values / step) * step, values))
 
@@ -119,11 +119,11 @@ def rounding_units(observations: Array) -> Array:
 def is_noise(
     level: float, demonstrations: Demonstrations, robot: Simulator, inverse_dynamics: InverseDynamics, *, scale: Array, rng: Generator
 ) -> bool:
-    """Whether an estimated level can be noise: then no transition is reached much more exactly than that. Contacts, which a regression
-    does not explain, can be mistaken for noise.
+    """Whether an estimated level can be noise: then hardly any transition is reached much more exactly than that. The regression may
+    take contacts, which it does not explain, for noise.
 
-    A robot with as many actuators as columns reaches noisy observations too, and an inverse dynamics that does not simulate does not
-    say what it reaches: nothing is known then.
+    True where this cannot be tested: a robot with as many actuators as columns reaches noisy observations too, and an inverse dynamics
+    that does not simulate does not say what it reaches.
     """
     if len(robot.action_low) >= demonstrations.width:
         return True

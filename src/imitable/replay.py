@@ -1,4 +1,4 @@
-"""Track demonstrations on the robot, in lock-step (eq. 1), and measure how far behind it stays."""
+"""Track whole demonstrations on the robot, as one batch (eq. 1), and measure the tracking error."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from imitable.simulators import Simulator, advance
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """Where the robot got when it followed every demonstration."""
+    """Where the robot got when it tracked every demonstration."""
 
     demonstrations: Demonstrations
     observations: Array
     """(row, observation) aligned with those of the demonstrations."""
     diverged: Booleans
-    """(demo,) whether the robot's simulation broke down on the way."""
+    """(demo,) whether the robot's simulation diverged."""
     actions: Array
-    """(transition, action) that it took."""
+    """(transition, action) taken."""
     verdicts: Integers
     """(transition,) of the inverse dynamics: NOT_SETTLED, REACHED, OUT_OF_REACH or UNTRIED."""
 
@@ -49,7 +49,7 @@ def replay(
 ) -> Replay:
     """Start the robot at s_0 and let f_id(s'_{t-1}, s_t) drive it.
 
-    Every `window` steps it is put back on the demonstration, with what observations do not show as it is; None: never, as in the paper.
+    Every `window` steps it is reset to the demonstration, but for what observations do not show; None: never, as in the paper.
     With noise, every reached state is perturbed by up to that much.
     """
     longest_first = np.argsort(-demonstrations.lengths, kind="stable")
@@ -66,10 +66,10 @@ def replay(
         if window is not None and time > 1 and (time - 1) % window == 0:
             states = robot.restore(demonstrations.observations[rows - 1], like=states)
         found = inverse_dynamics(states, demonstrations.observations[rows], guess=None if guess is None else guess[:active])
-        states, broken = advance(robot, states, found.actions)
+        states, diverging = advance(robot, states, found.actions)
         guess = actions[rows - 1] = found.actions
         verdicts[rows - 1] = found.verdict
-        diverged[longest_first[:active][broken]] = True
+        diverged[longest_first[:active][diverging]] = True
         observations = robot.observe(states)
         if noise:
             assert rng is not None, "noise needs a generator"

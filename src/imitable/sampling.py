@@ -29,7 +29,7 @@ class TransitionSampler:
         return np.asarray(mass / mass[-1])
 
     def draw_indices(self, count: int, rng: Generator) -> Integers:
-        """(count,) numbers of transitions."""
+        """(count,) indices of transitions."""
         return np.searchsorted(self.cumulative, rng.random(count), side="right")
 
     def draw(self, count: int, rng: Generator) -> tuple[Array, Array]:

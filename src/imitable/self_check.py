@@ -1,4 +1,4 @@
-"""A scorer that checks itself: the robot's own unseen trajectories must score near 1, what nobody can do near 0."""
+"""Check the scorer: held-out trajectories of the robot must score near 1, impossible copies of them near 0."""
 
 from dataclasses import dataclass, replace
 
@@ -16,17 +16,17 @@ from imitable.windows import FOLLOWED
 
 TRAJECTORIES, STEPS = 16, 40
 STRENGTH = 0.8
-"""Of the action range, at least, in what copies are made of: gentle trajectories can be amplified and still be possible."""
+"""Least fraction of the action range in trajectories that are copied: gentle ones may be possible even when amplified."""
 AMPLIFIED, COMPRESSED = 3.0, 3
 WANTED = 0.95
-"""A separation below this deserves a warning."""
+"""A separation below this is warned of."""
 CLIPPED, UNSETTLED, STRAYS = 0.2, 0.1, 0.5
 """Shares of clipped observations and of unsettled windows, and a distance in steps, that explain a poor separation."""
 
 
 @dataclass(frozen=True)
 class SelfCheck:
-    """Mean scores of trajectories whose right score is known."""
+    """Mean scores of trajectories whose correct score is known."""
 
     own: float
     """Of the robot's own unseen trajectories: 1 is right."""
@@ -37,20 +37,20 @@ class SelfCheck:
     shuffled: float
     """Of copies with their observations in random order."""
     reasons: tuple[str, ...]
-    """What may have kept it from doing better."""
+    """What may explain a poor separation."""
 
     @property
     def separation(self) -> float:
-        """Balanced accuracy, 1 at best, 0.5 of a scorer that knows nothing: of the copies the kind counts that it sees through least."""
+        """Balanced accuracy (1 at best, 0.5 by chance), with the kind of copies that scores highest."""
         return (self.own + 1 - max(self.amplified, self.compressed, self.shuffled)) / 2
 
     @property
     def sentence(self) -> str:
         copies = f"amplified {self.amplified:.2f}, time-compressed {self.compressed:.2f}, shuffled {self.shuffled:.2f}"
-        told = f"self-check: the robot's own unseen trajectories score {self.own:.2f}, {copies}; separation {self.separation:.2f}"
+        summary = f"self-check: the robot's own unseen trajectories score {self.own:.2f}, {copies}; separation {self.separation:.2f}"
         if self.separation >= WANTED:
-            return told
-        return f"{told}, below {WANTED:g}: {'; '.join(self.reasons) or 'no reason was found'}"
+            return summary
+        return f"{summary}, below {WANTED:g}: {'; '.join(self.reasons) or 'no reason was found'}"
 
 
 @one_thread()
@@ -85,7 +85,7 @@ def self_check(assessment: Assessment, *, rng: Generator, progress: Progress = n
 
 
 def _copies(own: Demonstrations, rng: Generator) -> dict[str, Demonstrations]:
-    """What nobody can do, made of what the robot did: each (demo, step, observation) at first."""
+    """Impossible copies of the robot's own trajectories, all of one length."""
     steps = int(own.lengths[0])
     seen = own.observations.reshape(len(own), steps + 1, -1)
     order = np.stack([rng.permutation(steps + 1) for _ in range(len(own))])

@@ -1,4 +1,4 @@
-"""What inverse dynamics is: the action that takes the robot from a state to an observation, and what is known of it."""
+"""The inverse dynamics protocols: the action that takes the robot from a state to an observation, and how reliable it is."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,13 +10,12 @@ from imitable.rollouts import Episodes
 from imitable.simulators import Simulator
 
 NOT_SETTLED, REACHED, OUT_OF_REACH, UNTRIED = range(4)
-"""Verdicts on a transition: the budget ran out; the robot gets there; it does not, and searching on does not bring it closer; nobody
-tried on the simulator."""
+"""Verdicts: budget exhausted; reached; out of reach; not simulated."""
 
 
 @dataclass(frozen=True)
 class InverseResult:
-    """Actions, and how far they are to be trusted."""
+    """Actions, and how reliable they are."""
 
     actions: Array
     """(N, action) within the robot's limits."""
@@ -28,14 +27,14 @@ class InverseResult:
     verdict: Integers
     """(N,) NOT_SETTLED, REACHED, OUT_OF_REACH or UNTRIED."""
     limit_factor: Array
-    """(N,) by what factor the range of actions would have to grow, to first order: 1 where reached, infinite where none would do,
+    """(N,) factor by which the action limits would have to grow, to first order: 1 where reached, infinite where no factor would do,
     NaN where it is not known."""
     steps: Integers
-    """(N,) simulated steps that it took to find each."""
+    """(N,) simulated steps taken."""
 
     @classmethod
     def unchecked(cls, actions: Array, robot: Simulator) -> "InverseResult":
-        """Actions that nobody tried on the simulator, clipped to the robot's limits."""
+        """Actions that were not simulated, clipped to the robot's limits."""
         low, high = robot.action_low, robot.action_high
         unknown, none = np.full(len(actions), np.nan), np.zeros(len(actions), np.int64)
         at_limit = np.asarray((actions <= low) | (actions >= high))
@@ -43,21 +42,21 @@ class InverseResult:
 
 
 class InverseDynamics(Protocol):
-    """f_id of eq. 1: the right action if there is one, else the one that comes closest."""
+    """f_id of eq. 1: the action that leads there if there is one, else the one that comes closest."""
 
     def __call__(self, states: Array, next_observations: Array, *, guess: Array | None = None) -> InverseResult:
         """Actions from full states (N, state) towards next observations (N, observation); `guess` (N, action) may speed up the search."""
         ...
 
     def arrays(self) -> Arrays:
-        """All that was learned, for a file."""
+        """All that was fitted, for a file."""
         ...
 
 
 class InverseDynamicsModel(Protocol):
     """A frozen dataclass of hyper-parameters that fits an inverse dynamics, and restores a fitted one.
 
-    What it may have beside, the functions below ask for, and have a default for one that has not.
+    Its optional methods are called by the functions below, which have a default for a model without them.
     """
 
     def fit(self, episodes: Episodes, robot: Simulator, *, rng: Generator, progress: Progress) -> InverseDynamics:
@@ -70,7 +69,7 @@ class InverseDynamicsModel(Protocol):
 
 
 def with_scale(inverse_dynamics: InverseDynamics, scale: Array) -> InverseDynamics:
-    """The same, measuring misses on this scale (observation,): `with_scale(scale)`; else itself."""
+    """The same with misses in units of this scale (observation,): `with_scale(scale)`; else itself."""
     found: InverseDynamics = inverse_dynamics.with_scale(scale) if hasattr(inverse_dynamics, "with_scale") else inverse_dynamics
     return found
 
@@ -82,11 +81,11 @@ def model_for_tracking(model: InverseDynamicsModel, noise: float) -> InverseDyna
 
 
 def retry_models(model: InverseDynamicsModel) -> tuple[InverseDynamicsModel, ...]:
-    """Those that are asked once more about what is not reached, each searching elsewhere: `retries()`; else none."""
+    """Models to ask again about transitions that are not reached, each with another search: `retries()`; else none."""
     return tuple(model.retries()) if hasattr(model, "retries") else ()
 
 
 def model_with_tolerance(model: InverseDynamicsModel, noise: float) -> InverseDynamicsModel:
-    """One that takes a miss as large as this noise for reached: `with_tolerance(noise)`; else the model itself."""
+    """A model for which a miss as large as this noise counts as reached: `with_tolerance(noise)`; else the model itself."""
     found: InverseDynamicsModel = model.with_tolerance(noise) if hasattr(model, "with_tolerance") else model
     return found

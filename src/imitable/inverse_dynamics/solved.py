@@ -39,7 +39,7 @@ class Solved:
     """Of all later ones, in turn: the share of the other actuators that move along, and the least standard deviation."""
     widest: float = 2.0  # standard deviation of these; they are log-uniform
     slow: float = 0.7  # a step that leaves more than this share of the miss is slow
-    slow_steps: int = 1  # so many in a row are put up with
+    slow_steps: int = 1  # consecutive slow steps tolerated
     seed: int = 0  # of the moves drawn, if no generator is given; another one gives a second opinion
     batch: int = 2048  # transitions under way at once, and simulations in one call
 
@@ -76,13 +76,13 @@ class Solved:
         return replace(self, tolerance=0.02, refinements=0, searches=24, patience=2.0, candidates=24)
 
     def retries(self) -> tuple["Solved", ...]:
-        """As precise as `for_tracking` for a clean window, as patient as for an action to clone or more, and each with other moves."""
+        """As precise as `for_tracking` without noise, with at least the patience used for actions to clone, and each with other moves."""
         first = replace(self, tolerance=0.02, refinements=0, seed=self.seed + 1)
         more = (*self.search_moves, (1.0, self.search_moves[-1][1]))[1:]
         return first, replace(first, seed=self.seed + 2, search_moves=more, patience=2 * self.patience)
 
     def with_tolerance(self, noise: float) -> "Solved":
-        """With noise, which nothing gets below, taken for reached."""
+        """A miss as small as the noise counts as reached."""
         return self if not noise else replace(self, tolerance=max(self.tolerance, 1.5 * noise), refinements=0)
 
     def solve(
@@ -174,7 +174,7 @@ class _Problem:
 
 
 class _Search:
-    """A batch of transitions under way, each at its own stage; every array has one row for each."""
+    """A batch of transitions being solved, each at its own stage; every array has one row for each."""
 
     def __init__(self, solver: Solved, problem: _Problem, draws: Array, start: Array) -> None:
         self.solver, self.problem, self.draws = solver, problem, draws
@@ -267,7 +267,7 @@ class _Search:
         return np.asarray((self.slow[rows] > solver.slow_steps) | (squared < 1e-18))
 
     def accept(self, rows: Integers, actions: Array, residuals: Array, *, force: Booleans | bool = False) -> Booleans:
-        """Go where it is better, or force if the simulation holds there; (K,) which went."""
+        """Move where the miss is smaller, or where forced unless the simulation diverges there; (K,) which moved."""
         misses = _norm(residuals)
         gone = np.asarray((misses < self.miss[rows]) | (force & np.isfinite(misses)))
         chosen = rows[gone]
@@ -285,7 +285,7 @@ class _Search:
         self.reference_miss[rows] = np.where(improved, miss, self.reference_miss[rows])
         self.stalls[rows] = np.where(improved, 0, self.stalls[rows] + 1)
         reached, spent = miss <= solver.tolerance, self.searched[rows] >= solver.searches
-        # Of a robot's own transitions, those that take many searches are nearly there: what stays far off is out of reach sooner.
+        # A large miss needs fewer stalled searches to count as out of reach.
         stalls = self.stalls[rows]
         agreed = np.isfinite(miss) & (stalls * np.minimum(miss, 1.0) >= solver.patience) & (stalls >= self.least_stalls)
         self.close(rows[reached & (spent | (self.refined[rows] >= solver.refinements))], REACHED)
@@ -296,7 +296,7 @@ class _Search:
         self.open[rows], self.verdict[rows] = False, verdict
 
     def limit_factors(self) -> Array:
-        """(N,) the largest action of the unlimited Gauss-Newton step, where that would leave less than half of the miss."""
+        """(N,) largest action of the Gauss-Newton step without limits, where it would leave less than half of the miss."""
         factors = np.where(self.verdict == REACHED, 1.0, np.nan)
         rows = np.flatnonzero(self.verdict == OUT_OF_REACH)
         jacobian, residual = self.jacobian[rows], self.residual[rows]

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from imitable.assessment import Assessment
 
 MIN_FEASIBILITY = 0.25
-"""Feasibility below this is none: the robot can follow no more than fragments."""
+"""Smaller feasibilities are set to 0: the robot can follow only fragments."""
 
 UNDECIDED_FEASIBILITY = 0.5
-"""Feasibility of a demonstration none of whose windows is settled: that says nothing about the robot."""
+"""Feasibility of a demonstration without a reliable window."""
 
 NOISE_MARGIN_FACTOR = 1.15
-"""With noise, demonstrations may lie farther off than retraced ones by this factor: noise beyond the actuators' limits is lost in
-retracing. A robot that is at its limits at every step, which is the worst case, was found 10 % farther off."""
+"""With noise, demonstrations may be farther off than retraced ones by this factor: retracing loses noise beyond the actuators' limits. In
+the worst case, a robot at its limits at every step, they were 10 % farther off."""
 
 
 class TooFewWindowsError(ImitableError):
-    """Too few windows of the robot's own for a tolerance, as when demonstrations lie where its simulation breaks down."""
+    """Too few windows of the robot's own for a tolerance, as when its simulation diverges at the demonstrated states."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ class Feasibility:
         return self.weights_of(assessment.tracked)
 
     def weights_of(self, tracked: Tracked) -> Array:
-        """(demo,) of the windows shown, by the tolerance of the robot's own."""
+        """(demo,) from the demonstrations' windows, with the tolerance from the robot's own."""
         shown, tolerance = tracked.demonstration_windows, self.tolerance_of(tracked)
-        if tracked.noise:  # evened out by the median over windows, which a few that drift far off do not move
+        if tracked.noise:  # a few windows that drift far off do not move the median
             share = ramp_down(median_by_demonstration(shown.distances, shown), tolerance)
         else:
             share = mean_by_demonstration(ramp_down(shown.distances, tolerance), shown, unsettled=UNDECIDED_FEASIBILITY)
@@ -96,7 +96,7 @@ class Feasibility:
         }
 
     def tolerance(self, assessment: Assessment) -> Tolerance:
-        """From the robot's own windows; one outlier does not move it."""
+        """From the robot's own windows; robust to an outlier."""
         return self.tolerance_of(assessment.tracked)
 
     def tolerance_of(self, tracked: Tracked) -> Tolerance:
@@ -105,12 +105,12 @@ class Feasibility:
         if not np.isfinite(d_min := max(limits)):
             few = f"{min(map(len, own))} windows of the robot's own are too few for a false reject rate of {self.false_reject_rate:g}"
             raise TooFewWindowsError(
-                f"{few}: started where the demonstrations are, its simulation breaks down or loses its own way; check their units, column "
-                "order and frame rate, or raise Feasibility.false_reject_rate"
+                f"{few}: the robot's simulation diverges, or it cannot track itself, at the demonstrated states; check units, column order "
+                "and frame rate, or raise Feasibility.false_reject_rate"
             )
-        usual = float(np.median(own[int(np.argmax(limits))]))
-        # Noise is always there and adds up in squares with what a body lacks: d_max is twice as far beyond the usual as d_min.
-        return Tolerance(d_min, float(np.sqrt(4 * d_min**2 - 3 * usual**2)))
+        median = float(np.median(own[int(np.argmax(limits))]))
+        # Noise adds in quadrature, so d_max^2 - median^2 = 4 (d_min^2 - median^2).
+        return Tolerance(d_min, float(np.sqrt(4 * d_min**2 - 3 * median**2)))
 
     def realised_of(self, tracked: Tracked) -> float:
         """The false reject rate on one half of the robot's own, by a tolerance from the other half."""
@@ -131,8 +131,8 @@ class Feasibility:
 
 
 def own_statistics(tracked: Tracked) -> tuple[Array, ...]:
-    """What demonstrations are compared with: distances of the robot's own windows, of random actions and retraced ones. With noise the
-    medians over as many as a demonstration has, of retraced ones alone: how far noise takes a robot depends on what it is doing."""
+    """What demonstrations are compared with: distances of the robot's random and retraced windows. With noise, medians over as many windows
+    as a demonstration has, of retraced ones only: how far noise takes a robot off depends on its motion."""
     own, retraced = tracked.random_windows, tracked.retraced_windows
     if tracked.noise:
         return (median_by_demonstration(retraced.distances, retraced),)
