@@ -245,7 +245,7 @@ MUTANTS = (
     Mutant("clipped observations without a margin", "noise.py", "np.asarray(3 * noise * scale)", "np.asarray(0 * noise * scale)", "noise"),
     Mutant(
         "a margin to one side",
-        "noise.py",
+        "restorability.py",
         "restorable(robot, observations + margin) & restorable(robot, observations - margin)",
         "restorable(robot, observations + margin)",
         "noise",
@@ -348,7 +348,11 @@ MUTANTS = (
         "feasibility tracking",
     ),
     Mutant(
-        "a column of few values is taken for whole numbers", "noise.py", "places[~varied] = np.maximum", "places[:0] = np.minimum", "noise"
+        "a column of few values is taken for whole numbers",
+        "rounding.py",
+        "places[~varied] = np.maximum",
+        "places[:0] = np.minimum",
+        "noise",
     ),
     Mutant(
         "a return that is earned in part by what is impossible counts in full",
@@ -474,7 +478,7 @@ MUTANTS = (
     ),
     Mutant(
         "states are carried across demonstrations",
-        "noise.py",
+        "restorability.py",
         "np.where(last >= first, index - last, -1)",
         "index - last",
         "assessment",

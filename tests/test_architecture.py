@@ -25,6 +25,7 @@ STAGES = [
     ("rollouts",),
     ("inverse_dynamics",),
     ("replay",),
+    ("restorability", "rounding"),
     ("noise",),
     ("windows",),
     ("tracking",),

@@ -13,9 +13,10 @@ from imitable.assessment import ASSESS_VERSION, Assessment, Exploration, assess,
 from imitable.demonstrations import Demonstrations, join
 from imitable.errors import ImitableError
 from imitable.inverse_dynamics import Solved
-from imitable.noise import noisy, steps_since_restorable
+from imitable.noise import noisy
 from imitable.paper import driving
 from imitable.pipeline import facts, imitate
+from imitable.restorability import steps_since_restorable
 from imitable.rollouts import Episodes, run_episodes
 from imitable.scores import Feasibility, NaiveOptimality, RectifiedOptimality, Score, Uniform, product
 from imitable.verdicts import score_table

@@ -10,8 +10,10 @@ from cart import CART, Cart, Clipped, pushes
 from imitable.arrays import Array, Booleans
 from imitable.demonstrations import Demonstrations, join
 from imitable.inverse_dynamics import Solved, step_scale
-from imitable.noise import is_noise, noise_level, noise_margin, noisy, restorable_rows, round_to, rounding_units
+from imitable.noise import is_noise, noise_level, noise_margin, noisy
+from imitable.restorability import restorable_rows
 from imitable.rollouts import Episodes
+from imitable.rounding import round_to, rounding_units
 from imitable.tracking import rollout_from
 
 OWN = rollout_from(CART, CART.initial_states(30, np.random.default_rng(0)), 60, rng=np.random.default_rng(1))

@@ -13,10 +13,11 @@ from imitable.arrays import Array, Booleans
 from imitable.assessment import Assessment, Exploration, assess
 from imitable.demonstrations import Demonstrations, join
 from imitable.inverse_dynamics import InverseResult, Solved, step_scale
-from imitable.noise import noise_margin, noisy, restorable_rows
+from imitable.noise import noise_margin, noisy
 from imitable.paper import driving
 from imitable.paper.run import collected
 from imitable.paper.tasks import find_task
+from imitable.restorability import restorable_rows
 from imitable.rollouts import Episodes
 from imitable.simulators import Simulator
 from imitable.tracking import (

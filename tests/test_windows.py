@@ -10,7 +10,7 @@ from cart import CART, Clipped, Edge, both, pushes
 from imitable.arrays import Array
 from imitable.demonstrations import Demonstrations, join
 from imitable.inverse_dynamics import NOT_SETTLED, OUT_OF_REACH, InverseResult, Solved, step_scale
-from imitable.noise import restorable_rows
+from imitable.restorability import restorable_rows
 from imitable.simulators import Simulator
 from imitable.tracking import rollout_from
 from imitable.windows import FOLLOWED, MAX_LOST_STEPS, Windows, disagreeing, draw_windows, follow_windows, join_windows, select_windows

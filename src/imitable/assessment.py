@@ -24,9 +24,11 @@ from imitable.inverse_dynamics import (
     step_scale,
     with_scale,
 )
-from imitable.noise import STEPS_OF_ROUNDING, is_noise, noise_level, noise_margin, noisy, rounding_units, steps_since_restorable
+from imitable.noise import is_noise, noise_level, noise_margin, noisy
 from imitable.replay import Replay, replay
+from imitable.restorability import steps_since_restorable
 from imitable.rollouts import Episodes, explore
+from imitable.rounding import STEPS_OF_ROUNDING, rounding_units
 from imitable.scores import Feasibility, RectifiedOptimality, Score, product, why_zero
 from imitable.simulators import Simulator, continuous
 from imitable.tracking import Follower, Tracked, hides_state, replay_windows, rollout_from, track

@@ -1,12 +1,14 @@
-"""Observation noise, rounding, and which observations determine the state."""
+"""Observation noise: how large it is in the demonstrations, and the same noise on other trajectories."""
 
 import numpy as np
 
-from imitable.arrays import Array, Booleans, Generator, Integers
+from imitable.arrays import Array, Generator
 from imitable.demonstrations import Demonstrations
 from imitable.inverse_dynamics import InverseDynamics
+from imitable.restorability import restorable_rows
 from imitable.rollouts import Episodes
-from imitable.simulators import Simulator, restorable
+from imitable.rounding import round_to
+from imitable.simulators import Simulator
 
 MOVING = 0.1
 """Standard deviation of one-step changes, in units of the scale, above which the robot is said to move a column."""
@@ -14,29 +16,6 @@ EXPLAINED = 0.1
 """Residual in the robot's own clean trajectories, in units of a step, above which a column says nothing about noise."""
 SOLVED_TRANSITIONS, EXACT_SHARE = 64, 0.05
 """Transitions solved to test whether an estimate is noise, and the share of exactly reached ones from which on it is not."""
-
-
-DECIMALS = tuple(range(9))
-"""Decimal places that count as rounded."""
-ROWS, VARIED = 5_000, 20
-"""Rows that are looked at, and distinct values of a column that are enough to tell."""
-STEPS_OF_ROUNDING = 10
-"""Least scale of a column, in units of its last decimal place: smaller changes are rounding."""
-
-
-def restorable_rows(trajectories: Demonstrations, robot: Simulator, *, margin: Array | float = 0.0) -> Booleans:
-    """(row,) which observations determine the robot's state: those with a clipped velocity do not, nor do those within a margin
-    (observation,) of clipping, since noise moves clipped values."""
-    observations = trajectories.observations
-    return np.asarray(restorable(robot, observations + margin) & restorable(robot, observations - margin))
-
-
-def steps_since_restorable(demonstrations: Demonstrations, robot: Simulator, *, margin: Array | float = 0.0) -> Integers:
-    """(transition,) steps since an observation of the demonstration last determined the robot's state, 0 where it does; -1: never yet."""
-    rows, index = demonstrations.transition_rows, np.arange(len(demonstrations.transition_rows))
-    last = np.maximum.accumulate(np.where(restorable_rows(demonstrations, robot, margin=margin)[rows], index, -1))
-    first = np.repeat(demonstrations.transition_starts, demonstrations.lengths)
-    return np.asarray(np.where(last >= first, index - last, -1))
 
 
 def noise_margin(noise: float, scale: Array) -> Array:
@@ -93,27 +72,6 @@ def noisy(trajectories: Demonstrations, level: float, scale: Array, rng: Generat
         return trajectories
     noise = level * scale * rng.standard_normal(trajectories.observations.shape) if level else 0.0
     return Demonstrations(round_to(trajectories.observations + noise, rounding), trajectories.lengths, trajectories.returns)
-
-
-def round_to(values: Array, unit: Array | float) -> Array:
-    """Round to multiples of the unit where it is above 0."""
-    step = np.where(np.asarray(unit) > 0, unit, 1.0)
-    return np.asarray(np.where(np.asarray(unit) > 0, np.round(values / step) * step, values))
-
-
-def rounding_units(observations: Array) -> Array:
-    """(observation,) the last decimal place that a column is written with, such as 0.001; 0: it is not rounded.
-
-    A column of few values, which may be round by chance, counts as written with as many places as those of many values, at most.
-    """
-    some = observations[:: max(1, len(observations) // ROWS)]
-    places = np.full(some.shape[1], len(DECIMALS))
-    for place in reversed(DECIMALS):
-        on_grid = np.abs(some - np.round(some, place)) <= 1e-12 * np.maximum(1.0, np.abs(some))
-        places[on_grid.all(axis=0)] = place
-    varied = np.array([len(np.unique(column)) >= VARIED for column in some.T])
-    places[~varied] = np.maximum(places[~varied], places[varied].max(initial=0) if varied.any() else len(DECIMALS))
-    return np.where(places < len(DECIMALS), 10.0**-places, 0.0)
 
 
 def is_noise(

@@ -8,7 +8,8 @@ from imitable.arrays import Generator, Progress, no_progress, one_thread
 from imitable.assessment import Assessment
 from imitable.demonstrations import Demonstrations
 from imitable.inverse_dynamics import floored_scale
-from imitable.noise import noisy, restorable_rows
+from imitable.noise import noisy
+from imitable.restorability import restorable_rows
 from imitable.rollouts import random_actions
 from imitable.scores import Feasibility
 from imitable.tracking import Tracked, replay_windows, rollout_from

@@ -13,8 +13,9 @@ import numpy as np
 from imitable.arrays import Array, Generator, Integers, Progress, no_progress, part_of
 from imitable.demonstrations import Demonstrations
 from imitable.inverse_dynamics import InverseDynamics
-from imitable.noise import noise_margin, noisy, restorable_rows
+from imitable.noise import noise_margin, noisy
 from imitable.replay import replay
+from imitable.restorability import restorable_rows
 from imitable.rollouts import Episodes, random_actions
 from imitable.simulators import Simulator, advance
 from imitable.windows import (

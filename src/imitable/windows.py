@@ -8,7 +8,7 @@ import numpy as np
 from imitable.arrays import Array, Booleans, Generator, Integers, Progress, no_progress
 from imitable.demonstrations import Demonstrations
 from imitable.inverse_dynamics import NOT_SETTLED, InverseDynamics, InverseResult
-from imitable.noise import restorable_rows
+from imitable.restorability import restorable_rows
 from imitable.simulators import Simulator, advance
 
 FOLLOWED = 0.05
