@@ -41,7 +41,7 @@ def test_signs_and_turns_do_not_matter(seed):
     starts = np.array([0, 7, 19])
     angles = np.cumsum(rng.uniform(-1, 1, 30))
     angles = np.clip(angles, angles[0] - 3, angles[0] + 3)
-    quaternions = np.cumsum(rng.normal(0, 0.1, (30, 4)), axis=0) + [3, 0, 0, 0]
+    quaternions = np.array([3.0, 0, 0, 0]) + np.cumsum(rng.normal(0, 0.1, (30, 4)), axis=0)
     clean = np.column_stack([quaternions, angles])
     periodic = Periodic((np.arange(4),), np.array([4]))
     wrapped = clean.copy()

@@ -1,6 +1,7 @@
 """One contract for all inverse dynamics, then the learned one."""
 
 from dataclasses import fields, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from imitable.inverse_dynamics import (
     Learned,
     Solved,
 )
+from imitable.inverse_dynamics.base import factor_to_admit
 from imitable.inverse_dynamics.learned import CHUNK
 from imitable.inverse_dynamics.residual_net import ResidualNet
 from imitable.paper import driving
@@ -199,3 +201,12 @@ def test_a_learned_inverse_accepts_the_robots_expert_and_rejects_the_other(robot
     weights = assess(join(parts), robot, model=Learned(), exploration=exploration, rng=rng).weights(ReplayFeasibility(delta_s=0.001))
     assert (weights[:40] > 0).mean() > 0.9
     assert not weights[40:].any()
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "action", "factor"),
+    [(-1, 1, 2.5, 2.5), (-1, 1, 0.3, 1.0), (0, 5, 10, 2.0), (0, 5, -1, np.inf), (-2, 4, -3, 1.5), (-1, 1, 1e27, np.inf)],
+)
+def test_the_factor_that_limits_lack_is_measured_from_zero(low, high, action, factor):
+    robot = SimpleNamespace(action_low=np.array([low, -1.0]), action_high=np.array([high, 1.0]))
+    assert factor_to_admit(np.array([[action, 0.0]]), robot) == [factor]

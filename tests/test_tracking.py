@@ -330,3 +330,12 @@ def test_a_demonstration_that_the_first_search_loses_everywhere_is_asked_about_a
     farthest = np.array([shown.distances[shown.demo == demo].max() for demo in range(8)])
     assert (farthest[:4] <= FOLLOWED).all()
     assert (farthest[4:] > FOLLOWED).all()
+
+
+def test_noise_too_small_to_change_how_windows_are_judged_still_widens_the_tolerance():
+    given = explored(CART, count=8, seed=3).trajectories
+    distances = [
+        conformal_quantile(tracked(given, observation_noise=level, retry_with=(INVERSE,)).retraced_windows.distances, 0.05)
+        for level in (0.0, 0.015)
+    ]
+    assert distances[1] > distances[0] + 0.005

@@ -34,7 +34,7 @@ from imitable.simulators import Simulator, continuous
 from imitable.tracking import Follower, Tracked, hides_state, replay_windows, rollout_from, track
 from imitable.windows import Windows
 
-ASSESS_VERSION = 12
+ASSESS_VERSION = 13
 """Raised when the numbers of exploration, inverse dynamics, noise, windows or replay change: what was cached before no longer counts."""
 
 STORED_KINDS = {"demonstration_windows": "shown", "random_windows": "own", "retraced_windows": "retraced"}
@@ -272,8 +272,8 @@ class Assessment:
         scale = floored_scale(self.step_scale)
         own = replace(training, trajectories=noisy(training.trajectories, 0.0, scale, self.streams[1], rounding=self.rounding))
         noise, hidden = noise_level(own, self.demonstrations, scale, self.robot), hides_state(training, self.robot, scale)
-        noise *= noise < MAX_NOISE
-        if noise > NEGLIGIBLE_NOISE and not hidden:
+        noise *= LEAST_NOISE < noise < MAX_NOISE
+        if noise and not hidden:
             noise *= is_noise(noise, self.demonstrations, self.robot, fitted, scale=scale, rng=deepcopy(self.streams[2]))
         facts = {
             "noise": np.array(noise),
@@ -286,7 +286,8 @@ class Assessment:
     def _track(self) -> Arrays:
         rng, progress = deepcopy(self.streams[2]), part_of(self.progress, 0.4, 1.0)
         make = replay_windows if self.hides_state else track
-        tracked = make(self.demonstrations, self.own_episodes[0], self.follower, rounding=self.rounding, rng=rng, progress=progress)
+        observed = {"observation_noise": self.noise, "rounding": self.rounding}
+        tracked = make(self.demonstrations, self.own_episodes[0], self.follower, **observed, rng=rng, progress=progress)  # type: ignore[arg-type]
         arrays = {
             f"{kind} {stored}": getattr(getattr(tracked, attribute), name)
             for attribute, kind in STORED_KINDS.items()
@@ -319,6 +320,8 @@ CHUNK = 20_000
 """Transitions whose actions are recovered together."""
 CARRIED = 50
 """Steps for which a state is carried along where observations do not determine it."""
+LEAST_NOISE = 1e-3
+"""Estimated noise up to this is none."""
 NEGLIGIBLE_NOISE = 0.02
 """Estimates up to this count as no noise: contacts make the estimate a little too large."""
 MAX_NOISE = 3.0

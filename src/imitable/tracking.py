@@ -174,16 +174,20 @@ def track(
     own: Episodes,
     follower: Follower,
     *,
+    observation_noise: float = 0.0,
     rounding: Array | float = 0.0,
     rng: Generator,
     progress: Progress = no_progress,
 ) -> Tracked:
-    """Track a few windows of every demonstration, and more where they disagree, beside windows of the robot's own."""
+    """Track a few windows of every demonstration, and more where they disagree, beside windows of the robot's own.
+
+    Own trajectories get `observation_noise`, also where the follower, for which less is negligible, has none: contacts amplify it.
+    """
     choosing, drawing, perturbing = rng.spawn(3)
     noise, per_demo = follower.noise, follower.windows_per_demo
 
     def as_observed(trajectories: Demonstrations) -> Demonstrations:
-        return noisy(trajectories, noise, follower.scale, perturbing, rounding=rounding)
+        return noisy(trajectories, max(noise, observation_noise), follower.scale, perturbing, rounding=rounding)
 
     length, cost, from_starts = choose_window_length(demonstrations, as_observed(own.trajectories), follower, rng=drawing)
     progress(0.1)
@@ -300,12 +304,13 @@ def replay_windows(
     own: Episodes,
     follower: Follower,
     *,
+    observation_noise: float = 0.0,
     rounding: Array | float = 0.0,
     rng: Generator,
     progress: Progress = no_progress,
 ) -> Tracked:
     """`track` for a robot whose observations hide some of its state, which must be carried along: all windows, one after the other."""
-    mine = cut_replay(noisy(own.trajectories, follower.noise, follower.scale, rng, rounding=rounding), follower)
+    mine = cut_replay(noisy(own.trajectories, max(follower.noise, observation_noise), follower.scale, rng, rounding=rounding), follower)
     progress(0.2)
     shown = cut_replay(demonstrations, follower, progress=part_of(progress, 0.2, 1.0))
     return Tracked(shown, mine, mine, REPLAY_LENGTH, follower.noise, 1.0)

@@ -22,7 +22,7 @@ LEAST_WEIGHT = 0.05
 TOO_STRONG, BEYOND_RANGE, UNSUPPORTED, UNCLEAR = "too strong", "beyond range", "unsupported", "unclear"
 """Causes of infeasibility: an actuator would have to be stronger by a known factor; a joint is beyond its range; no action of any size
 would do, as for a root that nothing holds; or none of these is clear."""
-OUTSIDE, FAR_OUTSIDE = 0.02, 0.05
+OUTSIDE, FAR_OUTSIDE = 0.02, 0.1
 """How far a joint is beyond its range (and beyond the robot's own trajectories), in units of the range, to be a cause: where no actuator is
 too weak, and in any case."""
 STRONGER = 1.02
@@ -72,14 +72,15 @@ def causes(table: Table, *, beyond: Array) -> np.ndarray[Any, Any]:
 
 
 def _beyond_range(demonstrations: Demonstrations, assessment: Assessment, table: Table) -> Array:
-    """(demo,) how far a joint is outside its range, in units of the range, in the first window that is lost and in the worst one, of which
-    the limiting actuator is known; 0: none is."""
+    """(demo,) how far a joint is outside its range, in units of the range, at the first step that is lost and at the beginning of the worst
+    window, of which the limiting actuator is known; 0: none is. Later in a window it may be the stronger actuator that presses a joint
+    beyond its soft limit."""
     found, own, tracked = np.zeros(len(demonstrations)), assessment.own_episodes[0].trajectories.observations, assessment.tracked
     worst = tracked.demonstration_windows.start[worst_window(tracked.demonstration_windows)]
     for column, low, high in joint_ranges(assessment.robot):
         lowest, highest = min(low, own[:, column].min()), max(high, own[:, column].max())  # limits are soft, and starts may be beyond
         for demo in np.flatnonzero(table["first_bad_step"] >= 0).tolist():
             shown = demonstrations.trajectory(demo)[:, column]
-            window = np.concatenate([shown[at : at + tracked.length + 1] for at in (table["first_bad_step"][demo], worst[demo])])
+            window = np.concatenate([shown[at : at + 2] for at in (table["first_bad_step"][demo], worst[demo])])
             found[demo] = max(found[demo], (lowest - window.min()) / (high - low), (window.max() - highest) / (high - low))
     return found

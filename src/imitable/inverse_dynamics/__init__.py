@@ -8,13 +8,15 @@ from imitable.inverse_dynamics.base import (
     InverseDynamics,
     InverseDynamicsModel,
     InverseResult,
+    floored_scale,
     model_for_tracking,
     model_with_tolerance,
     retry_models,
+    step_scale,
     with_scale,
 )
 from imitable.inverse_dynamics.learned import Learned
-from imitable.inverse_dynamics.solved import Solved, floored_scale, step_scale
+from imitable.inverse_dynamics.solved import Solved
 
 INVERSE_DYNAMICS = {
     "solved": "imitable.inverse_dynamics.solved:Solved",

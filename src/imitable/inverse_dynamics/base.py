@@ -41,6 +41,32 @@ class InverseResult:
         return cls(np.clip(actions, low, high), unknown, at_limit, none + UNTRIED, unknown, none)
 
 
+MIN_RELATIVE_SCALE = 1e-3  # of the median scale: columns that move less are compared on this scale, so that rounding does not count
+MAX_FACTOR = 100.0
+
+
+def factor_to_admit(actions: Array, robot: Simulator) -> Array:
+    """(N,) the factor that both limits would have to be multiplied by to admit actions (N, action), at least 1; infinite where none would
+    do, or only one beyond MAX_FACTOR, which is more likely a Jacobian that is nearly singular."""
+    low, high = robot.action_low, robot.action_high
+    with np.errstate(divide="ignore", invalid="ignore"):
+        above = np.where(actions > high, np.where(high > 0, actions / high, np.inf), 1.0)
+        below = np.where(actions < low, np.where(low < 0, actions / low, np.inf), 1.0)
+    factors = np.maximum(above, below).max(axis=1, initial=1.0)
+    return np.asarray(np.where(factors > MAX_FACTOR, np.inf, factors))
+
+
+def step_scale(episodes: Episodes) -> Array:
+    """(observation,) standard deviation of one-step changes."""
+    rows, observations = episodes.trajectories.transition_rows, episodes.trajectories.observations
+    return np.asarray((observations[rows + 1] - observations[rows]).std(axis=0))
+
+
+def floored_scale(scale: Array) -> Array:
+    """(observation,) a scale that no column falls far below, so that rounding in one that never moves does not count."""
+    return np.maximum(scale, MIN_RELATIVE_SCALE * np.median(scale[scale > 0])) if (scale > 0).any() else np.ones_like(scale)
+
+
 class InverseDynamics(Protocol):
     """f_id of eq. 1: the action that leads there if there is one, else the one that comes closest."""
 

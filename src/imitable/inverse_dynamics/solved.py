@@ -13,11 +13,10 @@ import numpy as np
 
 from imitable.arrays import Array, Arrays, Booleans, Generator, Integers, Progress, Snapshot, no_progress
 from imitable.errors import ImitableError, check_fields
-from imitable.inverse_dynamics.base import NOT_SETTLED, OUT_OF_REACH, REACHED, InverseResult
+from imitable.inverse_dynamics.base import NOT_SETTLED, OUT_OF_REACH, REACHED, InverseResult, factor_to_admit, floored_scale, step_scale
 from imitable.rollouts import Episodes
 from imitable.simulators import Simulator
 
-MIN_RELATIVE_SCALE = 1e-3  # of the median scale: columns that move less are compared on this scale, so that rounding does not count
 IMPROVED = 0.99  # of the miss: less counts as an improvement
 LEAST_DAMPING, REJECTED_DAMPING = 1e-8, 1e-2  # of the mean squared effect of an actuator
 
@@ -144,12 +143,6 @@ class SolvedInverseDynamics:
         return replace(self, scale=scale)
 
 
-def step_scale(episodes: Episodes) -> Array:
-    """(observation,) standard deviation of one-step changes."""
-    rows, observations = episodes.trajectories.transition_rows, episodes.trajectories.observations
-    return np.asarray((observations[rows + 1] - observations[rows]).std(axis=0))
-
-
 @dataclass(frozen=True)
 class _Problem:
     """What a batch of transitions asks for; actions are in units of half the range from here on."""
@@ -162,12 +155,15 @@ class _Problem:
     half: Array
     batch: int
 
+    def controls(self, actions: Array) -> Array:
+        return self.middle + self.half * actions
+
     def residuals(self, rows: Integers, actions: Array) -> Array:
         """(K, observation) of actions (K, action) at these transitions; infinite where the simulation diverged."""
         found = np.empty((len(rows), len(self.units)))
         for first in range(0, len(rows), self.batch):
             part = slice(first, first + self.batch)
-            moved = self.robot.step(self.states[rows[part]], self.middle + self.half * actions[part])
+            moved = self.robot.step(self.states[rows[part]], self.controls(actions[part]))
             found[part] = (self.robot.observe(moved) - self.wanted[rows[part]]) / self.units
         found[~np.isfinite(found).all(axis=1)] = np.inf
         return found
@@ -207,7 +203,7 @@ class _Search:
             self.update_verdicts(np.flatnonzero(due & self.open))
             due &= self.open
         problem = self.problem
-        actions = np.clip(problem.middle + problem.half * self.current, problem.robot.action_low, problem.robot.action_high)
+        actions = np.clip(problem.controls(self.current), problem.robot.action_low, problem.robot.action_high)
         return InverseResult(actions, self.miss, np.abs(self.current) >= 1.0 - 1e-9, self.verdict, self.limit_factors(), self.steps)
 
     def evaluate(self, rows: Integers, actions: Array) -> Array:
@@ -296,13 +292,13 @@ class _Search:
         self.open[rows], self.verdict[rows] = False, verdict
 
     def limit_factors(self) -> Array:
-        """(N,) largest action of the Gauss-Newton step without limits, where it would leave less than half of the miss."""
+        """(N,) what the Gauss-Newton step without limits needs, where it would leave less than half of the miss."""
         factors = np.where(self.verdict == REACHED, 1.0, np.nan)
         rows = np.flatnonzero(self.verdict == OUT_OF_REACH)
         jacobian, residual = self.jacobian[rows], self.residual[rows]
         moves = -_times(np.asarray(np.linalg.pinv(jacobian, rcond=1e-3), dtype=np.float64), residual)
         helps = _norm(residual + _times(jacobian, moves)) < 0.5 * self.miss[rows]
-        factors[rows] = np.where(helps, np.abs(self.current[rows] + moves).max(axis=1, initial=1.0), np.inf)
+        factors[rows] = np.where(helps, factor_to_admit(self.problem.controls(self.current[rows] + moves), self.problem.robot), np.inf)
         return factors
 
 
@@ -342,8 +338,3 @@ def _checked(scale: Array, columns: int) -> Array:
     if scale.shape != (columns,) or not (np.isfinite(scale).all() and (scale >= 0).all() and (scale > 0).any()):
         raise ImitableError(f"scale is {scale}; it must be {columns} finite numbers, none below 0 and not all 0")
     return floored_scale(scale)
-
-
-def floored_scale(scale: Array) -> Array:
-    """(observation,) a scale that no column falls far below, so that rounding in one that never moves does not count."""
-    return np.maximum(scale, MIN_RELATIVE_SCALE * np.median(scale[scale > 0])) if (scale > 0).any() else np.ones_like(scale)
