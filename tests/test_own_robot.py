@@ -354,7 +354,7 @@ def test_data_that_are_all_in_degrees_are_an_error_that_says_so(imitable: Call, 
     npz.write(Demonstrations(made.observations * np.array([180 / np.pi] * 3 + [1.0] * 3), made.lengths), tmp_path / "degrees.npz")
     code, _, err = imitable("score", tmp_path / "degrees.npz", "--robot", path, "-o", tmp_path / "scores")
     assert code == 2
-    assert "too few for a false reject rate of 0.05: started where the demonstrations are" in err
+    assert "too few for a false reject rate of 0.05: the robot's simulation diverges, or it cannot track itself" in err
     assert "joints look like degrees (joint1, joint2, joint3): 100% of transitions are reachable after conversion" in err
 
 
