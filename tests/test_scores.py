@@ -459,14 +459,14 @@ def test_all_columns_make_neighbours_unless_some_are_chosen() -> None:
 def test_a_sigma_that_is_not_given_is_a_fifth_of_the_median_shortfall_of_what_is_feasible() -> None:
     by_data = replace(OPTIMALITY, sigma=None, radius=np.inf)
     assessment = chosen([0, -10, -20, -90, 50], goals=[0.0] * 5, distances=[0, 0, 0, 0, 9])
-    assert by_data.width(assessment) == pytest.approx(np.median([10, 20, 90]) / 5)
+    assert by_data.resolved_sigma(assessment) == pytest.approx(np.median([10, 20, 90]) / 5)
     assert by_data.facts(assessment) == {"sigma": 4.0, "radius": np.inf, "alone": 0, "without_return": 0}
     assert assessment.scored(by_data) == pytest.approx(np.exp(-0.5 * (np.array([0, 10, 20, 90, 0]) / 4) ** 2))
     alike = chosen([7, 7], goals=[0.0, 0.0], distances=[0, 0])
-    assert by_data.width(alike) == pytest.approx(0.05 * 7), "nobody falls short, so that any sigma will do"
-    assert by_data.width(chosen([0, 0], goals=[0.0, 0.0], distances=[0, 0])) == 1.0
+    assert by_data.resolved_sigma(alike) == pytest.approx(0.05 * 7), "nobody falls short, so that any sigma will do"
+    assert by_data.resolved_sigma(chosen([0, 0], goals=[0.0, 0.0], distances=[0, 0])) == 1.0
     assert alike.scored(by_data).tolist() == [1.0, 1.0]
-    assert replace(OPTIMALITY, sigma=12.5).width(assessment) == 12.5
+    assert replace(OPTIMALITY, sigma=12.5).resolved_sigma(assessment) == 12.5
 
 
 def test_whoever_has_nobody_to_compare_with_is_unknown_and_weighed_as_the_others_are_on_average() -> None:

@@ -27,7 +27,7 @@ def robot(name: str, **settings: Any) -> Simulator:
     if name in TASK_NAMES or (":" in name and not name.endswith(FILES)):
         if settings:
             raise ImitableError(f"robot {name!r} takes no settings; it was given {', '.join(settings)}")
-        return _of_task(name) if name in TASK_NAMES else _anyones(name)
+        return _of_task(name) if name in TASK_NAMES else _user_robot(name)
     from imitable.simulators.mujoco import gymnasium_robot, model_robot
 
     if (horizon := settings.get("horizon", 1)) < 1:
@@ -66,7 +66,7 @@ def _of_task(name: str) -> Simulator:
     return find_task(name).robot
 
 
-def _anyones(name: str) -> Simulator:
+def _user_robot(name: str) -> Simulator:
     found: Any = load_object("robot", name)
     simulator: Simulator = found() if isinstance(found, type) else found
     if missing := [member for member in NEEDED if not hasattr(simulator, member)]:

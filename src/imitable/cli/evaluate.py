@@ -32,7 +32,7 @@ def evaluate(folder: Positional[Annotated[Path, arg(help="a run's folder")]], *,
         raise ImitableError(f"{folder / CONFIG} is damaged ({type(error).__name__}: {error}); restore it") from error
     with one_thread(), progress_bar("evaluating") as progress:
         measured = evaluate_policy(policy, robot, episodes=episodes, rng=Streams(seed).evaluating(), progress=progress)
-    print(f"{title}: {sum_up(measured.returns)}")
+    print(f"{title}: {format_returns(measured.returns)}")
     if Path(scores := str(config.get("scores", ""))).is_dir() and scores:
         _, demonstrations, table = ScoreFolder(Path(scores)).load()
         learned_from = demonstrations.select(table["weight"] > 0)
@@ -49,7 +49,7 @@ def robot_of(config: dict[str, Any]) -> Simulator:
     return find_task(config["task"]).evaluation_robot if "task" in config else find_robot(config["robot"], **config["robot_settings"])
 
 
-def sum_up(returns: Array) -> str:
+def format_returns(returns: Array) -> str:
     """The mean return and its extremes, or that there is none."""
     if np.isnan(returns).all():
         return f"{len(returns)} episodes, whose returns are not known: the robot has no reward"

@@ -68,7 +68,7 @@ def score(
             table = score_table(demonstrations, assessment, chosen)
             facts = score_facts(chosen, assessment)
         except TooFewWindowsError as error:
-            findings = suspected(assessment, np.arange(len(demonstrations)), np.random.default_rng(seed))
+            findings = find_convention_errors(assessment, np.arange(len(demonstrations)), np.random.default_rng(seed))
             raise ImitableError("; ".join([str(error), *(finding.sentence for finding in findings)])) from error
         steps = steps_table(assessment, chosen)
     given = {**settings, "data": [str(path) for path in data]}
@@ -79,14 +79,14 @@ def score(
         print_causes(table)
     print_facts(facts, count=len(demonstrations))
     if "window" in facts:  # the paper's own recipe has none
-        print_doubts(assessment, table, np.random.default_rng(seed))
+        print_self_check(assessment, table, np.random.default_rng(seed))
     tried = 1 - np.ma.getmaskarray(steps["feasibility"]).mean()
     print(f"{output}: scores.parquet has a row for each demonstration, steps.parquet for each transition ({tried:.0%} of them tried)")
     print_divergence({"assessing": sum(assessment.diverged.values())})
 
 
 @one_thread()
-def print_doubts(assessment: Assessment, table: Table, rng: Generator) -> None:
+def print_self_check(assessment: Assessment, table: Table, rng: Generator) -> None:
     """How well the scorer tells what the robot can do; and where many cannot be followed, which convention may have gone wrong."""
     from imitable.conventions import MAX_TRIED
     from imitable.conventions.base import listed
@@ -98,7 +98,7 @@ def print_doubts(assessment: Assessment, table: Table, rng: Generator) -> None:
     with progress_bar("checking") as progress:
         check = self_check(assessment, rng=rng, progress=part_of(progress, 0.0, 0.5))
         if rejected.mean() >= MUCH or noise:  # which a mistake in units or rates can be taken for
-            findings = suspected(assessment, numbers, rng)
+            findings = find_convention_errors(assessment, numbers, rng)
     print(check.sentence if check.separation >= WANTED else f"warning: {check.sentence}")
     for finding in findings:
         print(f"warning: of {len(numbers)} demonstrations, {finding.sentence}; nothing was converted")
@@ -112,7 +112,7 @@ def print_doubts(assessment: Assessment, table: Table, rng: Generator) -> None:
         )
 
 
-def suspected(assessment: Assessment, numbers: Integers, rng: Generator) -> "tuple[Finding, ...]":
+def find_convention_errors(assessment: Assessment, numbers: Integers, rng: Generator) -> "tuple[Finding, ...]":
     """What usually goes wrong with data, and may have with the demonstrations of these numbers."""
     from imitable.conventions import diagnose
     from imitable.inverse_dynamics.solved import SolvedInverseDynamics

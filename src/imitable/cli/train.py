@@ -11,7 +11,7 @@ from tyro.conf import Positional, arg
 from imitable.arrays import Array, one_thread, part_of
 from imitable.assessment import ASSESS_VERSION, Assessment
 from imitable.cli.check import quick_check
-from imitable.cli.evaluate import sum_up
+from imitable.cli.evaluate import format_returns
 from imitable.cli.options import Overrides, Overwrite, Resume, Seed
 from imitable.cli.score import assessed
 from imitable.errors import ImitableError
@@ -75,9 +75,9 @@ def train(
                 left = {"diverged": {"assessing": sum(assessment.diverged.values())}, **weight_summary(demonstrations, weights)}
                 record.finish(Result(weights, curve, {**left, "seconds": {"learn": round(time.perf_counter() - began, 1)}}))
     result: dict[str, Any] = record.result() or {}
-    print(f"{output}: {sum_up(np.array(result['returns']))}")
+    print(f"{output}: {format_returns(np.array(result['returns']))}")
     if np.isnan(result["returns"]).all():
-        print(in_place_of_a_return(record.policy(), assessment, weights))
+        print(tracking_report(record.policy(), assessment, weights))
     known = np.isfinite(table["return"]) & (weights > 0)
     earned = f", which earned {np.average(table['return'][known], weights=weights[known]):.2f}" if known.any() else ""
     print(f"learned from effectively {result['effective_demonstrations']:.0f} of {len(demonstrations)} demonstrations{earned}")
@@ -85,7 +85,7 @@ def train(
 
 
 @one_thread()
-def in_place_of_a_return(policy: Policy, assessment: Assessment, weights: Array) -> str:
+def tracking_report(policy: Policy, assessment: Assessment, weights: Array) -> str:
     """What can be said of a policy on a robot without a reward: how closely it keeps to the demonstrations that it learned from."""
     robot, used = assessment.robot, np.flatnonzero(weights > LEAST_WEIGHT * weights.max())
     shown = assessment.demonstrations.select(used[:: -(-len(used) // N_EVAL_EPISODES)])

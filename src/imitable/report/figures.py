@@ -50,8 +50,8 @@ def _ordered_sources(labels: "np.ndarray[Any, Any]") -> list[str]:
 
 
 def _style(source: str, sources: Sequence[str]) -> tuple[str, str]:
-    strangers = [name for name in sources if name not in SOURCE_STYLES]
-    return SOURCE_STYLES.get(source) or OTHER_STYLES[strangers.index(source) % len(OTHER_STYLES)]
+    unexpected = [name for name in sources if name not in SOURCE_STYLES]
+    return SOURCE_STYLES.get(source) or OTHER_STYLES[unexpected.index(source) % len(OTHER_STYLES)]
 
 
 def _draw_clouds(axes: Any, card: Table, tolerance: Tolerance, sources: Sequence[str], *, sigma: float) -> Array:

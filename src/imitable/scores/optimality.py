@@ -49,8 +49,8 @@ class RectifiedOptimality:
         """(demo,)"""
         if not np.isfinite(self._returns(assessment)).any():
             warnings.warn("no demonstration has a return: nothing is known of optimality, and weights are feasibility alone", stacklevel=2)
-        found = optimality(self._returns(assessment), self.best_returns(assessment), sigma=self.width(assessment))
-        alone = self.alone(assessment)
+        found = optimality(self._returns(assessment), self.best_returns(assessment), sigma=self.resolved_sigma(assessment))
+        alone = self.without_neighbour(assessment)
         compared = self._feasible(assessment) & ~alone
         if compared.any():
             found[alone] = np.where(np.isnan(found[alone]), 0.0, found[compared].mean())
@@ -59,7 +59,7 @@ class RectifiedOptimality:
         return np.where(np.isnan(found), 1.0, found)
 
     def table(self, assessment: Assessment) -> dict[str, Array]:
-        known = np.where(self.alone(assessment), np.nan, assessment.scored(self))
+        known = np.where(self.without_neighbour(assessment), np.nan, assessment.scored(self))
         neighbours = self._neighbours(assessment)
         better = np.where((known < 1) & (neighbours != np.arange(len(neighbours))), neighbours, -1)
         return {"rectified_return": self.best_returns(assessment), "optimality": known, "better_neighbour": better}
@@ -67,9 +67,9 @@ class RectifiedOptimality:
     def facts(self, assessment: Assessment) -> dict[str, Any]:
         unknown = np.isnan(self._returns(assessment))
         return {
-            "sigma": self.width(assessment),
-            "radius": self.reach(assessment),
-            "alone": int((self.alone(assessment) & ~unknown).sum()),
+            "sigma": self.resolved_sigma(assessment),
+            "radius": self.resolved_radius(assessment),
+            "alone": int((self.without_neighbour(assessment) & ~unknown).sum()),
             "without_return": int(unknown.sum()),
         }
 
@@ -80,22 +80,22 @@ class RectifiedOptimality:
     def _neighbours(self, assessment: Assessment) -> Integers:
         """(demo,) the demonstration whose return is f_rec."""
         returns, feasible = self._returns(assessment), self._feasible(assessment)
-        return best_neighbours(returns, self._starts(assessment), feasible=feasible, radius=self.reach(assessment))
+        return best_neighbours(returns, self._starts(assessment), feasible=feasible, radius=self.resolved_radius(assessment))
 
-    def alone(self, assessment: Assessment) -> Booleans:
+    def without_neighbour(self, assessment: Assessment) -> Booleans:
         """(demo,) which have no return, or no other feasible demonstration near them to compare it with; in the paper, all compare."""
         from scipy.spatial import cKDTree
 
         starts, feasible = self._starts(assessment), self._feasible(assessment)
         if self.feasible_above == 0:
             return np.zeros(len(starts), dtype=bool)
-        radius, unknown = self.reach(assessment), np.isnan(self._returns(assessment))
+        radius, unknown = self.resolved_radius(assessment), np.isnan(self._returns(assessment))
         if radius == np.inf or not feasible.any():
             return np.asarray(unknown | (feasible.sum() - feasible < 1))
         near = cKDTree(starts[feasible]).query_ball_point(starts, radius, return_length=True)
         return np.asarray(unknown | (near - feasible < 1))
 
-    def reach(self, assessment: Assessment) -> float:
+    def resolved_radius(self, assessment: Assessment) -> float:
         """The radius as given; or infinite if returns do not depend on where demonstrations start, else as far as neighbours reach."""
         if self.radius is not None:
             return self.radius
@@ -121,7 +121,7 @@ class RectifiedOptimality:
         std = chosen.std(axis=0)
         return np.asarray(chosen / np.where(std > 1e-12, std, 1.0))
 
-    def width(self, assessment: Assessment) -> float:
+    def resolved_sigma(self, assessment: Assessment) -> float:
         """Sigma as given, or a fifth of the median shortfall of what is feasible, but not below a twentieth of the returns themselves."""
         if self.sigma is not None:
             return self.sigma
@@ -133,7 +133,7 @@ class RectifiedOptimality:
 
     def why_zero(self, assessment: Assessment) -> str:
         """Why no demonstration has any optimality."""
-        return f"no demonstration comes near the best return of its neighbourhood; raise sigma (now {self.width(assessment):g})"
+        return f"no demonstration comes near the best return of its neighbourhood; raise sigma (now {self.resolved_sigma(assessment):g})"
 
     def _feasible(self, assessment: Assessment) -> Booleans:
         """(demo,) which set the standard: those that are feasible, and have a return."""

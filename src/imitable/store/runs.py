@@ -84,9 +84,9 @@ class RunFolder:
                 if self.result() is not None:
                     remove(self.path / SNAPSHOT)  # if it was interrupted when all was written
                 return
-            if strangers := [name for name in FILES if (self.path / name).exists()]:
+            if unexpected := [name for name in FILES if (self.path / name).exists()]:
                 raise ImitableError(
-                    f"{self.path} has {strangers[0]} but no {CONFIG}, so it is no run; give another folder, or --overwrite to replace it"
+                    f"{self.path} has {unexpected[0]} but no {CONFIG}, so it is no run; give another folder, or --overwrite to replace it"
                 )
         for name in FILES:
             remove(self.path / name)
