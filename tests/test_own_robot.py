@@ -82,7 +82,7 @@ def scored(pendulums: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_stock_robot_and_its_own_demonstrations_are_well(imitable: Call, pendulums: Path) -> None:
     code, out, _ = imitable("check", PENDULUM, pendulums)
     assert code == 0, out
-    assert out.splitlines()[-1] == "all is well"
+    assert out.splitlines()[-1] == "no problems found"
     assert "1 actions (slide -3 to 3)" in out
     assert "4 columns (slider, hinge, slider velocity, hinge velocity)" in out
 
@@ -119,7 +119,7 @@ def test_colors_of_others_warnings_are_not_shown(imitable: Call) -> None:
 @pytest.mark.parametrize(
     ("errors", "warnings", "sentence"),
     [
-        (0, 0, "all is well"),
+        (0, 0, "no problems found"),
         (0, 1, "passes with 1 warning"),
         (0, 3, "passes with 3 warnings"),
         (1, 0, "1 error: fix this first"),

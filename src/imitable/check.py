@@ -39,7 +39,7 @@ class Walk:
 
 
 def check_robot(robot: Simulator, observations: Array | None = None, *, seed: int = 0) -> list[str]:
-    """What is wrong with a robot, or with (N, observation) observations for it, each with its cure; empty if all is well."""
+    """What is wrong with a robot, or with (N, observation) observations for it, each with its cure; empty if there are no problems."""
     walk = own_walk(robot, rng=np.random.default_rng(seed))
     findings = [*check_limits(robot), *check_purity(robot, walk)]
     if len(walk.states) < EPISODES * STEPS:
@@ -139,8 +139,8 @@ def check_round_trip(robot: Simulator, walk: Walk) -> list[str]:
     if clipped.any():
         hit = ", ".join(names[_at_clip(body, observations).any(axis=0)]) if body is not None else "by its own account"
         found.append(
-            f"warning: {clipped.mean():.1%} of its own random observations are clipped ({hit}), which does not determine "
-            "the state: scores begin elsewhere, and training carries the state along; or record qvel unclipped and pass a state_map"
+            f"warning: {clipped.mean():.1%} of its own random observations are clipped ({hit}), which does not determine the state: "
+            "windows start at other observations, and training carries the state along; or record qvel unclipped and pass a state_map"
         )
     failing = (_misses(robot, restored, walk.actions, wanted) > STEP_TOLERANCE)[~clipped]
     share = failing.any(axis=1).mean() if len(failing) else 0.0
@@ -173,7 +173,7 @@ def check_observations(robot: Simulator, observations: Array, walk: Walk) -> lis
     good = observations[finite.all(axis=1)]
     clipped = ~restorable(robot, good)
     if clipped.any():
-        found.append(f"warning: {clipped.mean():.1%} of the observations have a clipped velocity: scores begin at others")
+        found.append(f"warning: {clipped.mean():.1%} of the observations have a clipped velocity: windows start at other observations")
     wrong = (np.abs(robot.observe(robot.restore(good)) - good) > 1e-6 * (1 + np.abs(good))).any(axis=0)
     if wrong.any():
         found.append(f"columns {', '.join(np.array(names)[wrong])} do not survive restore and observe; do they contradict the others?")

@@ -19,4 +19,5 @@ def cache(*, clear: Annotated[bool, arg(help="delete all entries")] = False) -> 
         rows.append((part, str(len(mine)), f"{sum(entry.bytes for entry in mine) / 1e6:.1f} MB", age(mine[0])))
     print_table(("part", "entries", "size", "longest unused"), rows)
     total = sum(entry.bytes for entry in entries) / 1e9
-    print(f"{kept.folder}: {'deleted' if clear else 'holds'} {total:.2f} GB; the least recently used go beyond {kept.max_bytes / 1e9:g} GB")
+    cap = f"least recently used entries are deleted above {kept.max_bytes / 1e9:g} GB"
+    print(f"{kept.folder}: {'deleted' if clear else 'holds'} {total:.2f} GB; {cap}")

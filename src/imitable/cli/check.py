@@ -58,7 +58,7 @@ def verdict(errors: int, warnings: int) -> str:
     """What a check came to, in a sentence."""
     warned = f"{warnings} warning{'s' if warnings > 1 else ''}"
     if not errors:
-        return f"passes with {warned}" if warnings else "all is well"
+        return f"passes with {warned}" if warnings else "no problems found"
     refused = f"{errors} error{'s: fix these' if errors > 1 else ': fix this'} first"
     return f"{refused}; there {'are' if warnings > 1 else 'is'} also {warned}" if warnings else refused
 

@@ -99,8 +99,8 @@ def print_causes(table: Table) -> None:
     reasons = {
         TOO_STRONG: "need a stronger actuator",
         BEYOND_RANGE: "move a joint beyond its range",
-        UNSUPPORTED: "need forces that no actuator gives, on a root or joint that none moves, or because columns contradict each other",
-        UNCLEAR: "cannot be followed for no clear cause",
+        UNSUPPORTED: "need forces the actuators cannot produce (unactuated root or joint, or inconsistent columns)",
+        UNCLEAR: "cannot be followed; cause unknown",
     }
     for cause, reason in reasons.items():
         if len(found := np.flatnonzero(table["cause"] == cause)):
@@ -118,20 +118,20 @@ def _mean(values: Array, style: str) -> str:
 
 
 def print_facts(facts: Mapping[str, Any], *, count: int) -> None:
-    """What the verdicts on so many demonstrations rest on, and a warning where they mean little."""
+    """What the verdicts on so many demonstrations rest on, and a warning where they are unreliable."""
     d_min, d_max = facts["tolerance"]
     if "window" in facts:
         print_line(
-            f"windows of {facts['window']} steps; the robot follows its own within {d_min:.2g} of a step (rejecting "
-            f"{facts['realised_false_reject_rate']:.1%} of unseen ones, {facts['false_reject_rate']:.0%} stated), and nothing beyond "
-            f"{d_max:.2g} counts; noise of the data: {facts['noise']:.2g} of a step"
+            f"windows of {facts['window']} steps; tolerance {d_min:.2g} of a step (0 from {d_max:.2g} on); false rejects "
+            f"{facts['realised_false_reject_rate']:.1%} measured, {facts['false_reject_rate']:.0%} stated; observation noise "
+            f"{facts['noise']:.2g} of a step"
         )
         if d_min > DOUBTFUL + 2 * facts["noise"]:
             cure = (
                 f"; the demonstrations are rounded to {facts['rounded_to']:g}: write them with more decimals" if facts["rounded_to"] else ""
             )
             print_line(
-                f"warning: the robot strays by {d_min:.2g} of a step from its own trajectories, so these verdicts mean little{cure}",
+                f"warning: the robot tracks its own trajectories only to within {d_min:.2g} of a step; verdicts are unreliable{cure}",
                 file=sys.stderr,
             )
     if facts.get("alone"):

@@ -27,10 +27,9 @@ STARTS_MATTER = 0.3
 class RectifiedOptimality:
     """w_o against the best feasible return from the same neighbourhood.
 
-    A demonstration without a neighbour to compare with is weighed as the feasible ones that could be compared are on average. One without
-    a return is not learned from (0) where others could be compared: a few bad ones among the unknown would spoil a policy. If none could,
-    optimality counts for nothing (1). With `feasible_above` 0, the paper's recipe, all returns are needed and all compare, if only with
-    themselves.
+    A demonstration without a neighbour gets the mean optimality of the feasible ones that have one. A demonstration without a return gets
+    0 if others could be compared, because a few bad ones among them would spoil a policy; if none could, all get 1. With `feasible_above`
+    0, the paper's recipe, every demonstration needs a return and is compared, with itself if nothing else is near.
     """
 
     sigma: float | None = None  # how much return one may fall short of the best from the same start; None: from the data
@@ -54,7 +53,7 @@ class RectifiedOptimality:
         compared = self._feasible(assessment) & ~alone
         if compared.any():
             found[alone] = np.where(np.isnan(found[alone]), 0.0, found[compared].mean())
-            if self.feasible_above:  # a return that was earned in part by what the robot cannot do is no better than usual
+            if self.feasible_above:  # A return obtained partly through infeasible steps is capped at the mean optimality.
                 found = np.where(self._feasible(assessment), found, np.minimum(found, found[compared].mean()))
         return np.where(np.isnan(found), 1.0, found)
 
@@ -74,7 +73,7 @@ class RectifiedOptimality:
         }
 
     def best_returns(self, assessment: Assessment) -> Array:
-        """f_rec (demo,); NaN where neither the own return nor a neighbour's is known."""
+        """f_rec (demo,), the best feasible return nearby; NaN if neither the demonstration nor a neighbour has a return."""
         return np.asarray(self._returns(assessment)[self._neighbours(assessment)])
 
     def _neighbours(self, assessment: Assessment) -> Integers:
