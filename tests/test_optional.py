@@ -1,5 +1,7 @@
 """What simulators, scores and inverse dynamics may have beside their contract, and what holds for those that have not."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,8 @@ from imitable.assessment import Assessment
 from imitable.errors import ImitableError
 from imitable.inverse_dynamics import Learned, Solved, model_for_tracking, model_with_tolerance, retry_models
 from imitable.scores import Uniform, factors_of, product, score_columns, score_facts, why_zero
-from imitable.simulators import action_names, has_reward, joint_ranges, notes, restorable
+from imitable.simulators import action_names, has_reward, joint_ranges, notes, restorable, reward_of, with_defaults
+from imitable.store.cache import describe
 
 
 class Talkative(turntable.Turntable):
@@ -35,6 +38,36 @@ def test_a_simulator_is_asked_for_what_it_has() -> None:
     assert restorable(robot, seen).tolist() == [True, False]
     assert (has_reward(robot), action_names(robot)) == (False, ("motor",))
     assert (joint_ranges(robot), notes(robot)) == (((0, -1.0, 1.0),), ("it squeaks",))
+
+
+class Bare:
+    """A simulator with nothing of a task."""
+
+    horizon, action_low, action_high = 5, -np.ones(1), np.ones(1)
+    weight = 1.0
+
+    def step(self, states: Array, actions: Array) -> Array:
+        return states + actions
+
+    def cache_key(self) -> float:
+        return self.weight
+
+
+def test_a_simulator_without_a_task_never_terminates_and_has_no_reward() -> None:
+    bare, states = with_defaults(Bare()), np.zeros((3, 1))
+    assert bare.terminated(states).tolist() == [False] * 3
+    assert (bare.horizon, bare.step(states, states + 1).tolist(), has_reward(bare)) == (5, [[1.0]] * 3, False)
+    with pytest.raises(ImitableError, match=r"the robot .*Bare.* has no reward, which is needed here; give it a method reward"):
+        reward_of(bare, states, states, states)
+    assert deepcopy(bare).horizon == 5
+    assert with_defaults(turntable.CLOCKWISE) is turntable.CLOCKWISE
+
+
+def test_what_a_simulator_without_a_task_is_cached_by_is_its_own_description() -> None:
+    heavy = Bare()
+    heavy.weight = 2.0
+    assert describe(with_defaults(Bare()))["key"] == [describe(Bare())]
+    assert describe(with_defaults(Bare())) != describe(with_defaults(heavy))
 
 
 def test_an_inverse_dynamics_without_variants_stands_for_all_of_them() -> None:

@@ -11,6 +11,7 @@ import gymnasium
 import numpy as np
 import pytest
 
+import cart
 import imitable as package
 import turntable
 from imitable import cli, join
@@ -471,6 +472,39 @@ def test_a_robot_without_a_reward_says_so(imitable: Call, tmp_path: Path) -> Non
     assert code == 0
     assert "the robot has no reward" in out
     assert "from the nearest demonstrated observation" in out
+
+
+TASKLESS = """
+import numpy as np
+from cart import Cart
+
+class Bare:
+    horizon, action_low, action_high, observation_names = 30, -np.ones(2), np.ones(2), Cart().observation_names
+    initial_states, step, observe, restore = (getattr(Cart(), name) for name in ("initial_states", "step", "observe", "restore"))
+
+    def cache_key(self):
+        return 1
+
+ROBOT = Bare()
+"""
+
+
+def test_a_users_robot_without_reward_and_termination_is_checked_scored_and_trained(
+    imitable: Call, tmp_path: Path, write_module: Callable[[str, str], None]
+) -> None:
+    write_module("taskless", TASKLESS)
+    made = run_episodes(cart.Cart(horizon=30), lambda seen: -seen[:, :2] - seen[:, 2:], count=6, rng=np.random.default_rng(0)).trajectories
+    npz.write(Demonstrations(made.observations, made.lengths), tmp_path / "pushes.npz")
+    code, out, err = imitable("check", "taskless:ROBOT", tmp_path / "pushes.npz")
+    assert code == 0, err
+    assert "episodes of at most 30 steps, without a reward" in out
+    code, _, err = imitable("score", tmp_path / "pushes.npz", "--robot", "taskless:ROBOT", "-o", tmp_path / "scores")
+    assert code == 0, err
+    code, out, err = imitable("train", tmp_path / "scores", "-o", tmp_path / "run", *TINY)
+    assert code == 0, err
+    assert "returns are not known: the robot has no reward" in out
+    code, out, err = imitable("evaluate", tmp_path / "run", "--episodes", 3)
+    assert code == 0, err
 
 
 # The policy, as users of Stable-Baselines3 expect it

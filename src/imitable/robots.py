@@ -9,7 +9,7 @@ import numpy as np
 from imitable.errors import ImitableError
 from imitable.paper import TASK_NAMES
 from imitable.registry import load_object
-from imitable.simulators import Simulator
+from imitable.simulators import Simulator, with_defaults
 
 NEEDED = ("horizon", "action_low", "action_high", "observation_names", "initial_states", "step", "observe", "restore")
 FILES = (".xml", ".urdf")
@@ -68,10 +68,10 @@ def _of_task(name: str) -> Simulator:
 
 def _user_robot(name: str) -> Simulator:
     found: Any = load_object("robot", name)
-    simulator: Simulator = found() if isinstance(found, type) else found
+    simulator: Any = found() if isinstance(found, type) else found
     if missing := [member for member in NEEDED if not hasattr(simulator, member)]:
         raise ImitableError(f"robot {name!r} has no {' and no '.join(missing)}; see imitable.Simulator for what a robot needs")
-    return simulator
+    return with_defaults(simulator)
 
 
 def _file(name: str) -> Path:

@@ -1,7 +1,8 @@
 """What a simulator is: pure, batch-first, nothing hidden; the same input always gives the same output."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,7 +13,9 @@ from imitable.errors import ImitableError
 class Simulator(Protocol):
     """A robot in its world; the first axis of every array is the batch. It knows nothing of scores and learners.
 
-    What it may have beside, the functions below ask for, and have a default for one that has not.
+    `reward` and `terminated` are of a robot with a task. A robot without `reward` has no returns; one without `terminated` goes through
+    `with_defaults`, as `imitable.robot` does it. What it may have beside, the functions below ask for, and have a default for one that
+    has not.
     """
 
     @property
@@ -72,8 +75,35 @@ def advance(simulator: Simulator, states: Array, actions: Array) -> tuple[Array,
     return moved, diverged
 
 
+def with_defaults(simulator: Any) -> Simulator:
+    """The simulator; if it has no `terminated`, with one that is never true."""
+    found: Simulator = simulator if hasattr(simulator, "terminated") else _Unending(simulator)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Unending:
+    """A simulator whose episodes end at the horizon only; all else is that of the one it is made of."""
+
+    simulator: Any
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "simulator" or name.startswith("__"):  # asked for by pickle and copy before there is one
+            raise AttributeError(name)
+        return getattr(self.simulator, name)
+
+    def terminated(self, states: Array) -> Booleans:
+        return np.zeros(len(states), dtype=bool)
+
+    def cache_key(self) -> tuple[object, ...]:
+        """The simulator itself, with its class and source, not its own `cache_key()` alone."""
+        return (self.simulator,)
+
+
 def reward_of(simulator: Simulator, states: Array, actions: Array, next_states: Array) -> Array:
     """(N,) the reward of a step under actions as they were commanded: the robot carries them out within its limits."""
+    if not hasattr(simulator, "reward"):
+        raise ImitableError(f"the robot ({simulator}) has no reward, which is needed here; give it a method reward")
     return simulator.reward(states, np.clip(actions, simulator.action_low, simulator.action_high), next_states)
 
 
@@ -91,8 +121,8 @@ def continuous(simulator: Simulator, observations: Array, starts: Integers) -> A
 
 
 def has_reward(simulator: Simulator) -> bool:
-    """Whether returns are known: `has_reward`; else they are."""
-    return bool(getattr(simulator, "has_reward", True))
+    """Whether returns are known: `has_reward`; else whether there is a `reward`."""
+    return bool(getattr(simulator, "has_reward", hasattr(simulator, "reward")))
 
 
 def action_names(simulator: Simulator) -> tuple[str, ...]:
