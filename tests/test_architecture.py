@@ -36,7 +36,7 @@ STAGES = [
     ("trpo",),
     ("learners",),
     ("evaluation", "verdicts"),
-    ("pipeline",),
+    ("overrides", "pipeline"),
     ("store.cache", "store.runs", "store.scores"),
     ("deploy",),
     ("report",),

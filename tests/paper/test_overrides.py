@@ -8,9 +8,10 @@ import turntable
 from imitable.errors import ImitableError
 from imitable.inverse_dynamics import Learned
 from imitable.learners import TwoIwil
+from imitable.overrides import with_replaced
 from imitable.paper.overrides import with_overrides
 from imitable.paper.tasks import Task, find_task
-from imitable.scores import RectifiedOptimality
+from imitable.scores import Feasibility, RectifiedOptimality, ReplayFeasibility, Score, product
 
 REACHER, DRIVING = (find_task(name) for name in ("reacher/clockwise", "driving/slow"))
 LEARNED = DRIVING.with_model(Learned())
@@ -37,6 +38,29 @@ def test_none_is_the_automatic_choice_where_there_is_one() -> None:
     assert task.optimality.sigma is None
     with pytest.raises(ImitableError, match="rounds='none' is not a int; it is now"):
         overridden(DRIVING, "rounds=none", learner="gail")
+
+
+def of_score(score: Score, *assignments: str) -> Score:
+    return with_replaced({"score": score}, assignments, place="")["score"]
+
+
+def test_numbers_of_a_score_inside_a_product_can_be_replaced_by_name() -> None:
+    both = product(Feasibility(), product(RectifiedOptimality()))
+    assert of_score(both, "score.false_reject_rate=0.2", "score.sigma=3") == product(Feasibility(0.2), product(RectifiedOptimality(3.0)))
+    assert of_score(both, "score.Feasibility.false_reject_rate=0.2") == product(Feasibility(0.2), product(RectifiedOptimality()))
+
+
+def test_a_name_that_several_factors_have_is_refused_with_their_names() -> None:
+    both = product(ReplayFeasibility(delta_s=0.1), RectifiedOptimality())
+    with pytest.raises(ImitableError, match=r"which factor; set ReplayFeasibility\.columns and RectifiedOptimality\.columns"):
+        of_score(both, "score.columns=1")
+    assert of_score(both, "score.RectifiedOptimality.columns=1") == product(
+        ReplayFeasibility(delta_s=0.1), RectifiedOptimality(columns=(1,))
+    )
+    with pytest.raises(ImitableError, match=r"set RectifiedOptimality\.NAME"):
+        of_score(both, "score.RectifiedOptimality=1")
+    with pytest.raises(ImitableError, match="unknown setting 'sigmo'; did you mean sigma"):
+        of_score(both, "score.sigmo=1")
 
 
 def test_nothing_given_changes_nothing() -> None:

@@ -19,14 +19,13 @@ from imitable.evaluation import FIRST_STEPS, N_EVAL_EPISODES, distance_along
 from imitable.inverse_dynamics import floored_scale
 from imitable.learners import LEARN_VERSION, LEARNERS, Learner
 from imitable.networks import Policy
+from imitable.overrides import with_replaced
 from imitable.paper import TASK_NAMES
-from imitable.paper.overrides import with_replaced
-from imitable.paper.run import described
 from imitable.paper.tasks import find_task
 from imitable.pipeline import Result, learn, weight_summary
 from imitable.registry import find
 from imitable.report.terminal import print_divergence, print_line as print, progress_bar
-from imitable.store.cache import versions
+from imitable.store.cache import described, versions
 from imitable.store.runs import RunFolder
 from imitable.store.scores import SCORES, ScoreFolder
 from imitable.verdicts import LEAST_WEIGHT, Table

@@ -13,14 +13,15 @@ from imitable.evaluation import N_EVAL_EPISODES
 from imitable.formats import npz
 from imitable.inverse_dynamics import INVERSE_DYNAMICS
 from imitable.learners import LEARN_VERSION, Learner
+from imitable.overrides import with_replaced
 from imitable.paper.demonstrators import COLLECT_VERSION, DEMONSTRATIONS, collect
 from imitable.paper.methods import Method
-from imitable.paper.overrides import with_overrides, with_replaced
+from imitable.paper.overrides import with_overrides
 from imitable.paper.tasks import Task
 from imitable.pipeline import Record, Result, Streams, imitate
 from imitable.registry import find
 from imitable.scores import Score
-from imitable.store.cache import CannotDescribeError, describe, versions
+from imitable.store.cache import described, versions
 from imitable.store.runs import RunFolder
 
 
@@ -109,13 +110,6 @@ class Experiment:
             record=record,
             progress=part_of(progress, 0.1, 1.0),
         )
-
-
-def described(value: object) -> Any:
-    try:
-        return describe(value)
-    except CannotDescribeError:
-        return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
 def run(task: Task, method: Method, *, seed: int, learner: str | None = None) -> Result:

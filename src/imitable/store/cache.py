@@ -148,6 +148,14 @@ def describe(value: Any) -> Any:
     )
 
 
+def described(value: object) -> Any:
+    """`describe`, or the name of the class of what cannot be described: for a run's config, which must not fail."""
+    try:
+        return describe(value)
+    except CannotDescribeError:
+        return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
 def _field(value: Any) -> Any:
     """A field that names a file, such as a model, stands for what is in the file."""
     return _file(Path(value)) if isinstance(value, str) and Path(value).suffix else describe(value)
