@@ -1,7 +1,11 @@
 """Demonstrations from files, by any name, pattern or list of them, and into files."""
 
 import re
+import sys
+from importlib import import_module
+from json import JSONDecodeError
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -89,10 +93,63 @@ def test_mixed_widths_name_both_files(pile: Path) -> None:
         read(pile)
 
 
-def test_every_suffix_has_a_module_that_reads(pile: Path) -> None:
-    for suffix in FORMATS:
-        with pytest.raises(ImitableError, match=f"absent{re.escape(suffix)}"):
-            read(pile / f"absent{suffix}")
+# The contract of every format
+
+
+@pytest.fixture(params=FORMATS)
+def suffix(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+def module_of(suffix: str) -> ModuleType:
+    return import_module(f"imitable.formats.{FORMATS[suffix]}")
+
+
+def test_every_suffix_has_a_module_that_reads(suffix: str) -> None:
+    assert callable(module_of(suffix).read)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\xff\x00", b"PK\x03\x04 torn", b'{"states": [1, 2', b"a,b\n1,2,3\n"], ids=repr)
+def test_a_damaged_file_of_any_format_is_refused_by_its_name(tmp_path: Path, suffix: str, content: bytes) -> None:
+    path = tmp_path / f"damaged{suffix}"
+    path.write_bytes(content)
+    with pytest.raises(ImitableError, match=re.escape(str(path))):
+        read(path)
+
+
+def test_a_file_of_any_format_that_is_not_there_is_named(tmp_path: Path, suffix: str) -> None:
+    with pytest.raises(ImitableError, match=f"absent{re.escape(suffix)} does not exist"):
+        read(tmp_path / f"absent{suffix}")
+
+
+def test_what_a_format_writes_it_reads_again(tmp_path: Path, suffix: str) -> None:
+    if not hasattr(module_of(suffix), "write"):
+        pytest.skip("it is only read")
+    path, given = tmp_path / f"demos{suffix}", Demonstrations(OBSERVATIONS, [1, 2], [3.0, np.nan], ("Ann", "Bob"), ("x", "y"))
+    module_of(suffix).write(given, path)
+    assert read(path).digest == given.digest
+    assert (read(path).sources, read(path).observation_names) == (given.sources, given.observation_names)
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (JSONDecodeError("Expecting value", "", 0), r"cannot read .*mine\.fake: Expecting value"),
+        (KeyError("states"), r"cannot read .*mine\.fake: KeyError 'states'"),
+        (ImitableError("line 3 is torn"), r"^\S*mine\.fake: line 3 is torn$"),
+    ],
+)
+def test_whatever_a_reader_raises_is_an_error_that_names_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
+) -> None:
+    def read_fake(path: Path) -> Demonstrations:
+        raise error
+
+    monkeypatch.setitem(FORMATS, ".fake", "fake")
+    monkeypatch.setitem(sys.modules, "imitable.formats.fake", SimpleNamespace(read=read_fake))
+    (tmp_path / "mine.fake").write_bytes(b"")
+    with pytest.raises(ImitableError, match=message):
+        read(tmp_path / "mine.fake")
 
 
 def test_files_with_other_columns_do_not_go_together(pile: Path) -> None:

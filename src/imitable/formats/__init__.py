@@ -7,12 +7,16 @@ from pathlib import Path
 
 from imitable.demonstrations import Demonstrations, join
 from imitable.errors import ImitableError
+from imitable.store.files import reading
 
 FORMATS = {
     ".npz": "npz",
     ".csv": "csv",
 }
-"""File suffix to the module that has `read(path) -> Demonstrations`, imported when such a file is read."""
+"""File suffix to the module that has `read(path) -> Demonstrations`, imported when such a file is read.
+
+It may raise whatever it likes: whoever asks `read` below gets an `ImitableError` that names the file.
+"""
 
 
 def read(paths: Path | str | Sequence[Path | str]) -> Demonstrations:
@@ -54,5 +58,12 @@ def _read_file(path: Path) -> Demonstrations:
         raise ImitableError(f"{path} does not exist")
     if (module := FORMATS.get(path.suffix.lower())) is None:
         raise ImitableError(f"{path} has the suffix {path.suffix!r}; demonstrations are read from {', '.join(FORMATS)}")
-    demonstrations: Demonstrations = import_module(f"{__name__}.{module}").read(path)
+    reader = import_module(f"{__name__}.{module}")
+    try:
+        with reading(path):
+            demonstrations: Demonstrations = reader.read(path)
+    except ImitableError as error:
+        if str(path) in str(error):
+            raise
+        raise ImitableError(f"{path}: {error}") from error
     return demonstrations

@@ -18,7 +18,7 @@ import numpy as np
 from imitable.arrays import Array, Integers
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
-from imitable.store.files import read_bytes, reading, write_atomically
+from imitable.store.files import read_bytes, write_atomically
 
 LARGEST, MOST_COLUMNS = 4_000_000_000, 10_000
 """Bytes, and columns: each takes 10 kB of memory while it is read, however short it is."""
@@ -28,13 +28,9 @@ LABELS = (*NUMBERS, "return", "reward", "source")
 
 
 def read(path: Path | str) -> Demonstrations:
-    """Read such a file; errors name it, and the line."""
-    with reading(Path(path)):
-        columns, has_header = _columns(Path(path))
-        try:
-            return _demonstrations(columns, has_header=has_header)
-        except ImitableError as error:
-            raise ImitableError(f"{path}: {error}") from error
+    """Read such a file; errors name the line."""
+    columns, has_header = _columns(Path(path))
+    return _demonstrations(columns, has_header=has_header)
 
 
 def write(demonstrations: Demonstrations, path: Path | str) -> None:
