@@ -12,7 +12,7 @@ from imitable.check import WARNING, check_demonstrations, check_robot
 from imitable.cli.options import RobotName, RobotSettings, RobotSettingsArgument
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
-from imitable.formats import read
+from imitable.formats import FORMATS, read
 from imitable.report.terminal import print_line as print
 from imitable.robots import robot as find_robot
 from imitable.simulators import Simulator, action_names, has_reward, notes
@@ -20,7 +20,9 @@ from imitable.simulators import Simulator, action_names, has_reward, notes
 
 def check(
     robot: Positional[RobotName],
-    data: Positional[Annotated[tuple[Path, ...], arg(metavar="DATA", help="demonstrations: .npz, .csv, or folders of them")]] = (),
+    data: Positional[
+        Annotated[tuple[Path, ...], arg(metavar="DATA", help=f"demonstrations: {', '.join(FORMATS)}, or folders of them")]
+    ] = (),
     *,
     settings: RobotSettingsArgument = RobotSettings(),  # noqa: B008 (frozen)
 ) -> None:

@@ -9,7 +9,7 @@ from imitable.arrays import one_thread
 from imitable.cli.options import Composition, InverseName, LearnerName, Output, Overrides, Overwrite, Resume, Seed, TaskName
 from imitable.errors import ImitableError
 from imitable.evaluation import N_EVAL_EPISODES
-from imitable.formats import npz, read
+from imitable.formats import FORMATS, npz, read
 from imitable.paper import TASK_NAMES
 from imitable.paper.demo import run_demo
 from imitable.paper.demonstrators import DEMONSTRATIONS
@@ -66,7 +66,7 @@ def run(
     learner: LearnerName = None,
     inverse: InverseName = None,
     seed: Seed = 0,
-    demos: Annotated[Path | None, arg(help="your own demonstrations (.npz) instead of the task's")] = None,
+    demos: Annotated[Path | None, arg(help=f"your own demonstrations ({', '.join(FORMATS)}) instead of the task's")] = None,
     composition: Composition = "paper",
     count: Annotated[int, arg(help="of the task's own demonstrations")] = DEMONSTRATIONS,
     episodes: Annotated[int, arg(help="of each evaluation")] = N_EVAL_EPISODES,
