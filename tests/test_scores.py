@@ -469,6 +469,13 @@ def test_a_sigma_that_is_not_given_is_a_fifth_of_the_median_shortfall_of_what_is
     assert replace(OPTIMALITY, sigma=12.5).resolved_sigma(assessment) == 12.5
 
 
+def test_the_sigma_of_the_naive_optimality_follows_the_same_rule_over_all_demonstrations() -> None:
+    assessment = chosen([0, -10, -20, -90, 50], goals=[0.0] * 5, distances=[0, 0, 0, 0, 9])
+    assert NaiveOptimality().resolved_sigma(assessment) == pytest.approx(np.median([50, 60, 70, 140]) / 5)
+    assert assessment.scored(NaiveOptimality()) == pytest.approx(np.exp(-0.5 * (np.array([50, 60, 70, 140, 0]) / 13) ** 2))
+    assert NaiveOptimality(sigma=12.5).resolved_sigma(assessment) == 12.5
+
+
 def test_whoever_has_nobody_to_compare_with_is_unknown_and_weighed_as_the_others_are_on_average() -> None:
     score = replace(OPTIMALITY, feasible_above=0.5)
     assessment = chosen([0, -10, 7, 3], goals=[0.0, 0.1, 3.0, 1.5], distances=[0.0, 0.0, 0.0, 2.0])

@@ -121,14 +121,11 @@ class RectifiedOptimality:
         return np.asarray(chosen / np.where(std > 1e-12, std, 1.0))
 
     def resolved_sigma(self, assessment: Assessment) -> float:
-        """Sigma as given, or a fifth of the median shortfall of what is feasible, but not below a twentieth of the returns themselves."""
+        """Sigma as given, or that of the feasible demonstrations by `typical_sigma`."""
         if self.sigma is not None:
             return self.sigma
-        returns, feasible = self._returns(assessment), self._feasible(assessment)
-        shortfalls = (self.best_returns(assessment) - returns)[feasible]
-        typical = float(np.median(shortfalls[shortfalls > 0])) if (shortfalls > 0).any() else 0.0
-        floor = 0.05 * float(np.median(np.abs(returns[feasible]))) if feasible.any() else 0.0
-        return max(typical / 5, floor) or 1.0
+        feasible = self._feasible(assessment)
+        return typical_sigma(self._returns(assessment)[feasible], self.best_returns(assessment)[feasible])
 
     def why_zero(self, assessment: Assessment) -> str:
         """Why no demonstration has any optimality."""
@@ -150,18 +147,33 @@ class RectifiedOptimality:
 class NaiveOptimality:
     """w_o against the best return of all, wherever it started: the ablation without f_rec."""
 
-    sigma: float
+    sigma: float | None = None  # as of `RectifiedOptimality`, but that all demonstrations count
 
     def __post_init__(self) -> None:
-        check_fields(self, ("sigma", self.sigma > 0, "above 0"))
+        check_fields(self, ("sigma", self.sigma is None or self.sigma > 0, "above 0"))
 
     def __call__(self, assessment: Assessment) -> Array:
         """(demo,)"""
         returns = assessment.demonstrations.known_returns(needed_by="optimality")
-        return optimality(returns, np.full(len(returns), returns.max()), sigma=self.sigma)
+        return optimality(returns, np.full(len(returns), returns.max()), sigma=self.resolved_sigma(assessment))
 
     def table(self, assessment: Assessment) -> dict[str, Array]:
         return {"optimality": assessment.scored(self)}
+
+    def resolved_sigma(self, assessment: Assessment) -> float:
+        """Sigma as given, or that of all demonstrations by `typical_sigma`."""
+        if self.sigma is not None:
+            return self.sigma
+        returns = assessment.demonstrations.known_returns(needed_by="optimality")
+        return typical_sigma(returns, np.full(len(returns), returns.max()))
+
+
+def typical_sigma(returns: Array, best: Array) -> float:
+    """A fifth of the median shortfall of those that fall short, but at least a twentieth of the median absolute return; else 1."""
+    shortfalls = best - returns
+    typical = float(np.median(shortfalls[shortfalls > 0])) if (shortfalls > 0).any() else 0.0
+    floor = 0.05 * float(np.median(np.abs(returns))) if len(returns) else 0.0
+    return max(typical / 5, floor) or 1.0
 
 
 def optimality(returns: Array, best: Array, *, sigma: float) -> Array:
