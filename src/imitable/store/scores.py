@@ -1,6 +1,6 @@
 """A folder of scores: the demonstrations, what was found of them, and what a training needs to go on."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ SETTINGS, DEMONSTRATIONS, SCORES, STEPS, PICTURE = (
 
 @dataclass(frozen=True)
 class ScoreFolder:
-    """settings.json, demonstrations.npz (a copy), scores.parquet, steps.parquet and scores.png."""
+    """settings.json, demonstrations.npz (a copy), scores.parquet, steps.parquet and, if there is something to draw, scores.png."""
 
     path: Path
 
@@ -35,12 +35,23 @@ class ScoreFolder:
             if (self.path / name).exists() and not overwrite:
                 raise ImitableError(f"{self.path / name} is there already; give another folder, or --overwrite to replace it")
 
-    def save(self, settings: Mapping[str, Any], demonstrations: Demonstrations, scores: Table, steps: Table) -> None:
-        """The settings go last: with them the folder is complete."""
+    def save(
+        self,
+        settings: Mapping[str, Any],
+        demonstrations: Demonstrations,
+        scores: Table,
+        steps: Table,
+        *,
+        draw: Callable[[Path], None] | None = None,
+    ) -> None:
+        """The settings go last, after the picture, too: with them the folder is complete."""
         (self.path / SETTINGS).unlink(missing_ok=True)
+        (self.path / PICTURE).unlink(missing_ok=True)
         npz.write(demonstrations, self.path / DEMONSTRATIONS, compressed=False)
         write_table(self.path / SCORES, scores)
         write_table(self.path / STEPS, steps)
+        if draw is not None:
+            draw(self.path / PICTURE)
         write_json(self.path / SETTINGS, {**settings, "sha256 of demonstrations": demonstrations.digest})
 
     def load(self) -> tuple[dict[str, Any], Demonstrations, Table]:
