@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ import imitable as package
 import turntable
 from imitable import cli, join
 from imitable.arrays import Array
+from imitable.assessment import Assessment
 from imitable.check import check_demonstrations, check_robot
 from imitable.cli.check import verdict
 from imitable.demonstrations import Demonstrations
@@ -424,9 +426,71 @@ def test_methods_take_their_columns_and_refuse_what_is_not_known(imitable: Call,
         method_weights(table | {"weight": np.zeros(20)}, "ours", place=scored)
 
 
-def test_a_folder_without_scores_or_with_other_demonstrations_is_refused(imitable: Call, scored: Path, tmp_path: Path) -> None:
-    import shutil
+def test_a_folder_of_another_method_has_its_weights_and_not_those_of_ours() -> None:
+    from imitable.cli.train import method_weights
 
+    table = {"weight": np.array([0.5, 1.0]), "optimality": np.array([0.25, 1.0])}
+    assert method_weights(table, "naive", scored_by="naive", place=Path("scores")).tolist() == [0.5, 1.0]
+    assert method_weights(table, "optimality", scored_by="naive", place=Path("scores")).tolist() == [0.25, 1.0]
+    for other in ("ours", "feasibility"):
+        with pytest.raises(ImitableError, match=f"scores was made by method naive, which .* {other} says; score with --method {other}"):
+            method_weights(table, other, scored_by="naive", place=Path("scores"))
+
+
+class Middle:
+    """A score of one's own: the first half of the demonstrations."""
+
+    def __call__(self, assessment: Assessment) -> Array:
+        return (np.arange(len(assessment.demonstrations)) < len(assessment.demonstrations) / 2).astype(np.float64)
+
+
+MIDDLE = Middle()
+
+
+@pytest.mark.parametrize("method", ["naive", "none", "feasibility", "test_own_robot:MIDDLE"])
+def test_demonstrations_are_scored_by_another_method_which_training_takes_over(
+    imitable: Call, pendulums: Path, tmp_path: Path, method: str
+) -> None:
+    code, out, err = imitable("score", pendulums, "--robot", PENDULUM, "--method", method, "-o", tmp_path / "scores")
+    assert code == 0, err
+    assert "steps.parquet for each transition" in out
+    assert json.loads((tmp_path / "scores" / "settings.json").read_text())["method"] == method
+    assert not (tmp_path / "scores" / "scores.png").exists(), "which shows feasibility and optimality as ours compares them"
+    if method == "test_own_robot:MIDDLE":
+        assert read_table(tmp_path / "scores" / "scores.parquet")["weight"].tolist() == [1.0] * 10 + [0.0] * 10
+        code, _, err = imitable("train", tmp_path / "scores", "-o", tmp_path / "run", *TINY)
+        assert code == 0, err
+        assert json.loads((tmp_path / "run" / "config.json").read_text())["method"] == method
+
+
+def test_a_method_that_is_a_learner_of_its_own_trains_by_it(imitable: Call, scored: Path, tmp_path: Path) -> None:
+    shutil.copytree(scored, tmp_path / "sail")
+    settings = json.loads((tmp_path / "sail" / "settings.json").read_text())
+    (tmp_path / "sail" / "settings.json").write_text(json.dumps({**settings, "method": "sail"}))
+    code, _, err = imitable("train", tmp_path / "sail", "-o", tmp_path / "run", "--learner", "gail")
+    assert code == 2
+    assert "method sail is a learner of its own, sail; leave out --learner gail" in err
+    code, _, err = imitable("train", tmp_path / "sail", "-o", tmp_path / "run", "--set", "updates=3")
+    assert code == 2
+    assert "unknown setting 'updates' of Sail" in err
+
+
+def test_a_picture_that_cannot_be_drawn_leaves_no_folder_that_looks_complete(
+    imitable: Call, pendulums: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from imitable.cli import score
+
+    def failing(*_: object, **__: object) -> None:
+        raise ImitableError("no room for a picture")
+
+    monkeypatch.setattr(score, "draw_scores", failing)
+    code, _, err = imitable("score", pendulums, "--robot", PENDULUM, "-o", tmp_path / "scores")
+    assert code == 2
+    assert "no room for a picture" in err
+    assert not (tmp_path / "scores" / "settings.json").exists()
+
+
+def test_a_folder_without_scores_or_with_other_demonstrations_is_refused(imitable: Call, scored: Path, tmp_path: Path) -> None:
     code, _, err = imitable("train", tmp_path, "-o", tmp_path / "run")
     assert code == 2
     assert "has no settings.json, so it holds no scores; make them with `imitable score" in err

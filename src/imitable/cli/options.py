@@ -19,6 +19,7 @@ Composition = Annotated[
 Overwrite = Annotated[bool, arg(help="replace what is there")]
 Resume = Annotated[bool, arg(help="go on with a run that is there")]
 LearnerName = Annotated[str | None, arg(help=f"{', '.join(LEARNERS)} or module:object instead of the task's own")]
+MethodName = Annotated[str, arg(help="`imitable methods` lists them; or module:object, a score or a Method")]
 InverseName = Annotated[str | None, arg(help=f"inverse dynamics: {', '.join(INVERSE_DYNAMICS)} or module:object")]
 RobotName = Annotated[str, arg(metavar="ROBOT", help="such as Hopper-v5 (Gymnasium), go2.xml, arm.urdf, driving/slow, or module:object")]
 

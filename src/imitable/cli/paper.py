@@ -6,7 +6,7 @@ from typing import Annotated
 from tyro.conf import arg
 
 from imitable.arrays import one_thread
-from imitable.cli.options import Composition, InverseName, LearnerName, Output, Overrides, Overwrite, Resume, Seed, TaskName
+from imitable.cli.options import Composition, InverseName, LearnerName, MethodName, Output, Overrides, Overwrite, Resume, Seed, TaskName
 from imitable.errors import ImitableError
 from imitable.evaluation import N_EVAL_EPISODES
 from imitable.formats import FORMATS, npz, read
@@ -61,7 +61,7 @@ def collect(
 def run(
     task: TaskName,
     *,
-    method: Annotated[str, arg(help="`imitable methods` lists them; or module:object")],
+    method: MethodName,
     output: Output,
     learner: LearnerName = None,
     inverse: InverseName = None,

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,14 +12,14 @@ from tyro.conf import Positional, arg
 from imitable.arrays import Generator, Integers, one_thread, part_of
 from imitable.assessment import Assessment, assess
 from imitable.cli.check import in_robot_columns, quick_check
-from imitable.cli.options import InverseName, Overwrite, RobotName, RobotSettings, RobotSettingsArgument, Seed
+from imitable.cli.options import InverseName, MethodName, Overwrite, RobotName, RobotSettings, RobotSettingsArgument, Seed
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
 from imitable.formats import FORMATS, read
 from imitable.inverse_dynamics import INVERSE_DYNAMICS
 from imitable.paper import TASK_NAMES
 from imitable.paper.methods import find_method
-from imitable.paper.tasks import find_task
+from imitable.paper.tasks import find_task, task_without_demonstrators
 from imitable.pipeline import Streams
 from imitable.registry import find
 from imitable.report.figures import draw_scores
@@ -28,7 +29,7 @@ from imitable.robots import robot as find_robot
 from imitable.scores import Score, Tolerance, score_facts
 from imitable.scores.feasibility import TooFewWindowsError
 from imitable.store.cache import default_cache
-from imitable.store.scores import PICTURE, ScoreFolder
+from imitable.store.scores import ScoreFolder
 from imitable.verdicts import Table, score_table
 
 if TYPE_CHECKING:
@@ -45,12 +46,14 @@ def score(
     *,
     robot: RobotName,
     output: Annotated[Path, arg(aliases=["-o"], help="a folder, for scores.parquet, steps.parquet and scores.png")],
+    method: MethodName = "ours",
     inverse: InverseName = None,
     seed: Seed = 0,
     overwrite: Overwrite = False,
     robot_settings: RobotSettingsArgument = RobotSettings(),  # noqa: B008 (frozen)
 ) -> None:
-    """Score every demonstration: feasibility on the robot, optimality, and their product. Goes on with `imitable train`.
+    """Score every demonstration: feasibility on the robot, optimality, and their product, or what another method says. Goes on with
+    `imitable train`.
 
     Distances are "of a step": in each column in units of the standard deviation of what one step of the robot under random actions changes
     there, root mean square over columns.
@@ -58,7 +61,7 @@ def score(
     folder = ScoreFolder(output)
     folder.open(overwrite=overwrite)
     demonstrations = read(list(data))
-    settings = {"robot": robot, "robot_settings": robot_settings.given(), "inverse": inverse, "seed": seed}
+    settings = {"robot": robot, "robot_settings": robot_settings.given(), "method": method, "inverse": inverse, "seed": seed}
     with one_thread(), progress_bar("scoring") as progress, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "no demonstration has a return")  # which print_facts says
         assessment, chosen = assessed(demonstrations, settings, progress=progress)
@@ -72,17 +75,20 @@ def score(
             raise ImitableError("; ".join([str(error), *(finding.sentence for finding in findings)])) from error
         steps = steps_table(assessment, chosen)
     given = {**settings, "data": [str(path) for path in data]}
-    folder.save(given, demonstrations, table, steps)
-    draw_scores(table, Tolerance(*facts["tolerance"]), output / PICTURE, sigma=facts["sigma"])
+    folder.save(given, demonstrations, table, steps, draw=partial(draw, table, facts) if {"tolerance", "sigma"} <= facts.keys() else None)
     print_scores(table)
     if "cause" in table:
         print_causes(table)
     print_facts(facts, count=len(demonstrations))
     if "window" in facts:  # the paper's own recipe has none
         print_self_check(assessment, table, np.random.default_rng(seed))
-    tried = 1 - np.ma.getmaskarray(steps["feasibility"]).mean()
-    print(f"{output}: scores.parquet has a row for each demonstration, steps.parquet for each transition ({tried:.0%} of them tried)")
+    tried = f" ({1 - np.ma.getmaskarray(steps['feasibility']).mean():.0%} of them tried)" if "feasibility" in steps else ""
+    print(f"{output}: scores.parquet has a row for each demonstration, steps.parquet for each transition{tried}")
     print_divergence({"assessing": sum(assessment.diverged.values())})
+
+
+def draw(table: Table, facts: dict[str, Any], path: Path) -> None:
+    draw_scores(table, Tolerance(*facts["tolerance"]), path, sigma=facts["sigma"])
 
 
 @one_thread()
@@ -127,7 +133,7 @@ def find_convention_errors(assessment: Assessment, numbers: Integers, rng: Gener
 def assessed(demonstrations: Demonstrations, settings: dict[str, Any], *, progress: Any) -> tuple[Assessment, Score]:
     """The assessment that a folder's settings ask for, and the score: of a task's target with the task's numbers, of any other robot
     with the defaults."""
-    name, inverse = settings["robot"], settings["inverse"]
+    name, inverse, method = settings["robot"], settings["inverse"], find_method(settings.get("method", "ours"))
     model = None if inverse is None else find("inverse dynamics", inverse, INVERSE_DYNAMICS, needs=("fit", "restored"))
     more = {"rng": Streams(settings["seed"]).assessing(), "cache": default_cache(), "progress": progress}
     if name in TASK_NAMES:
@@ -135,7 +141,7 @@ def assessed(demonstrations: Demonstrations, settings: dict[str, Any], *, progre
         if np.isnan(demonstrations.returns).any() and not task.optimality.feasible_above:  # the paper's recipe needs all returns
             task = replace(task, optimality=replace(task.optimality, feasible_above=1e-9))
         assessment = assess(demonstrations, task.robot, model=task.model, exploration=task.exploration, **more)
-        return assessment, find_method("ours").score(task)
+        return assessment, method.score(task)
     body = find_robot(name, **settings["robot_settings"])
     assessment = assess(in_robot_columns(demonstrations, body), body, model=model, **more)
-    return assessment, assessment.default_score
+    return assessment, method.score(task_without_demonstrators(name, body))

@@ -21,6 +21,7 @@ from imitable.learners import LEARN_VERSION, LEARNERS, Learner
 from imitable.networks import Policy
 from imitable.overrides import with_replaced
 from imitable.paper import TASK_NAMES
+from imitable.paper.methods import find_method
 from imitable.paper.tasks import find_task
 from imitable.pipeline import Result, learn, weight_summary
 from imitable.registry import find
@@ -32,14 +33,16 @@ from imitable.verdicts import LEAST_WEIGHT, Table
 
 Method = Literal["ours", "feasibility", "optimality", "none"]
 COLUMNS: dict[str, str] = {"ours": "weight", "feasibility": "feasibility", "optimality": "optimality"}
-"""Of the scores table, by method; `none` needs none."""
+"""Of the scores table of ours, by method; `none` needs none."""
 
 
 def train(
     scores: Positional[Annotated[Path, arg(metavar="SCORES", help="a folder that `imitable score` made")]],
     *,
     output: Annotated[Path, arg(aliases=["-o"], help="a folder for the run")],
-    method: Annotated[Method, arg(help="draw by weight, by feasibility or optimality alone, or all demonstrations alike")] = "ours",
+    method: Annotated[
+        Method | None, arg(help="draw by weight (ours), by feasibility or optimality alone, or all alike; by default as it was scored")
+    ] = None,
     learner: Annotated[str | None, arg(help=f"{', '.join(LEARNERS)} or module:object; cloning by default")] = None,
     seed: Seed = 0,
     overrides: Overrides = (),
@@ -49,15 +52,20 @@ def train(
     """Learn a policy for the robot from scored demonstrations, and evaluate it with the robot's own reward; where it has none, by how
     closely it keeps to the demonstrations."""
     settings, demonstrations, table = ScoreFolder(scores).load()
-    weights = method_weights(table, method, place=scores / SCORES)
-    chosen = find_learner(settings["robot"], learner, overrides)
+    scored_by = settings.get("method", "ours")
+    name = method or scored_by
+    weights = method_weights(table, name, scored_by=scored_by, place=scores / SCORES)
+    insists = find_method(name).learner
+    if learner is not None and insists not in (None, learner):
+        raise ImitableError(f"method {name} is a learner of its own, {insists}; leave out --learner {learner}")
+    chosen = find_learner(settings["robot"], learner or insists, overrides)
     record, began = RunFolder(output), time.perf_counter()
-    with one_thread(), progress_bar(f"{settings['robot']} {method}") as progress:
+    with one_thread(), progress_bar(f"{settings['robot']} {name}") as progress:
         assessment, _ = assessed(demonstrations, settings, progress=part_of(progress, 0.0, 0.3))
         config = {
             "robot": settings["robot"],
             "robot_settings": settings["robot_settings"],
-            "method": method,
+            "method": name,
             "seed": seed,
             "scores": str(scores.absolute()),
             "sha256 of demonstrations": demonstrations.digest,
@@ -98,11 +106,14 @@ def tracking_report(policy: Policy, assessment: Assessment, weights: Array) -> s
     )
 
 
-def method_weights(table: Table, method: Method, *, place: Path) -> Array:
-    """(demo,) the weights that a method takes from the scores table."""
+def method_weights(table: Table, method: str, *, scored_by: str = "ours", place: Path) -> Array:
+    """(demo,) the weights that a method takes from the table of scores by the same method, or by another."""
     if method == "none":
         return np.ones(len(table["weight"]))
-    weights = np.asarray(table[COLUMNS[method]], dtype=np.float64)
+    column = "weight" if method == scored_by else COLUMNS[method]
+    if column not in table or (column == "weight" and method != scored_by):
+        raise ImitableError(f"{place} was made by method {scored_by}, which does not tell what {method} says; score with --method {method}")
+    weights = np.asarray(table[column], dtype=np.float64)
     if method == "optimality" and (unknown := int(np.isnan(weights).sum())):
         raise ImitableError(f"the optimality of {unknown} of {len(weights)} demonstrations in {place} is not known; choose another method")
     if not weights.any():

@@ -8,12 +8,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from imitable.arrays import Array, Generator
 from imitable.assessment import Exploration
 from imitable.errors import ImitableError
 from imitable.inverse_dynamics import InverseDynamicsModel, Learned, Solved
 from imitable.learners import LEARNERS, Learner
 from imitable.paper import TASK_NAMES
-from imitable.paper.demonstrators import Demonstrators
+from imitable.paper.demonstrators import Demonstrators, Mixture
 from imitable.paper.expert_training import ExpertTraining
 from imitable.registry import find
 from imitable.scores import Feasibility, RectifiedOptimality, ReplayFeasibility
@@ -28,9 +29,9 @@ class Task:
     name: str
     demonstrators: Demonstrators
     optimality: RectifiedOptimality
-    replay_feasibility: ReplayFeasibility
+    replay_feasibility: ReplayFeasibility = field(default_factory=ReplayFeasibility)
     """The paper's own feasibility, with its numbers; for `--inverse learned`."""
-    paper_exploration: Exploration
+    paper_exploration: Exploration = field(default_factory=Exploration)
     """Of the paper's own inverse dynamics."""
     feasibility: Feasibility | ReplayFeasibility = field(default_factory=Feasibility)
     learner: str = "cloning"  # the name of the one that methods use which do not bring their own
@@ -94,6 +95,16 @@ def find_task(name: str) -> Task:
     if not isinstance(task, Task):
         raise ImitableError(f"task {name!r} is a {type(task).__name__}; it must be an imitable.Task")
     return replace(task, name=name)  # by which others find it again
+
+
+def task_without_demonstrators(name: str, robot: Simulator) -> Task:
+    """A robot as a task with the default numbers, for methods that score demonstrations which others made."""
+
+    def nobody(observations: Array, rng: Generator) -> Array:
+        raise ImitableError(f"robot {name!r} has no demonstrators of its own; give it demonstrations")
+
+    mixture = Mixture(optimal=1.0, suboptimal=0.0, other_dynamics=0.0)
+    return Task(name, Demonstrators(robot, robot, nobody, nobody, nobody, mixture), RectifiedOptimality())
 
 
 def make_environment(task: str, render_mode: str | None = None, **settings: Any) -> SimulatorEnv:

@@ -71,7 +71,7 @@ def print_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Non
 def print_scores(table: Table) -> None:
     """What becomes of how many; a line per source: how many, how many feasible, and their share of the samples."""
     counts = {verdict: int((table["verdict"] == verdict).sum()) for verdict in VERDICTS}
-    partly = int(((table["verdict"] == KEPT) & (table["feasibility"] < WHOLLY)).sum())
+    partly = int(((table["verdict"] == KEPT) & (table["feasibility"] < WHOLLY)).sum()) if "feasibility" in table else 0
     print_line(
         f"of {len(table['verdict'])} demonstrations {counts[KEPT]} are kept"
         + (f" ({partly} of them the robot can follow only in part)" if partly else "")
@@ -86,7 +86,7 @@ def print_scores(table: Table) -> None:
                 str(source),
                 str(mine.sum()),
                 _mean(table["return"][mine], ".1f"),
-                f"{table['feasibility'][mine].mean():.2f}",
+                f"{table['feasibility'][mine].mean():.2f}" if "feasibility" in table else "-",
                 _mean(table["optimality"][mine], ".2f") if "optimality" in table else "-",
                 f"{mass[mine].sum() / mass.sum():.1%}" if mass.any() else "-",
             )
@@ -119,8 +119,8 @@ def _mean(values: Array, style: str) -> str:
 
 def print_facts(facts: Mapping[str, Any], *, count: int) -> None:
     """What the verdicts on so many demonstrations rest on, and a warning where they are unreliable."""
-    d_min, d_max = facts["tolerance"]
     if "window" in facts:
+        d_min, d_max = facts["tolerance"]
         print_line(
             f"windows of {facts['window']} steps; tolerance {d_min:.2g} of a step (0 from {d_max:.2g} on); false rejects "
             f"{facts['realised_false_reject_rate']:.1%} measured, {facts['false_reject_rate']:.0%} stated; observation noise "
