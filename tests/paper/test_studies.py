@@ -1,5 +1,6 @@
 """The named grids."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,8 @@ import pytest
 from imitable.errors import ImitableError
 from imitable.paper import TASK_NAMES
 from imitable.paper.methods import METHODS
-from imitable.paper.studies import STUDIES, find_study, study_cells
-from imitable.paper.sweep import OWN, Settings
+from imitable.paper.studies import STUDIES, _tiny, find_study, study_cells
+from imitable.paper.sweep import OWN, Settings, cells
 
 
 def test_the_table_is_every_method_on_every_task(tmp_path: Path) -> None:
@@ -42,6 +43,11 @@ def test_every_cell_of_every_study_can_be_run_and_has_its_own_folder(tmp_path: P
 def test_a_cell_that_two_studies_share_runs_once(tmp_path: Path) -> None:
     both = study_cells(["table", "delta_s"], [0], root=tmp_path, tasks=["swimmer/back-disabled"], methods=["ours"])
     assert len(both) == len(set(both)) == 8
+
+
+def test_a_learner_without_a_tiny_budget_keeps_its_own(tmp_path: Path) -> None:
+    (cell,) = cells(["driving/slow"], ["none"], [0], root=tmp_path, settings=Settings(learner="turntable:TINY_CLONING"))
+    assert _tiny(cell).settings == replace(cell.settings, count=100, episodes=5)
 
 
 def test_quick_tries_every_task_method_and_study(tmp_path: Path) -> None:

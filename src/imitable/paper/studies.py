@@ -99,7 +99,7 @@ TINY = {
         "learner.inverse.epochs=1",
     ),
 }
-"""Budgets of the preset `quick`, by learner."""
+"""Budgets of the preset `quick`, by learner; one that is not listed, such as a user's own, keeps its own."""
 
 
 def find_study(name: str) -> Study:
@@ -142,5 +142,9 @@ def _only(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
 def _tiny(cell: Cell) -> Cell:
     """With 100 demonstrations, 5 episodes, and little to learn."""
     learner = find_method(cell.method).learner or cell.settings.learner or find_task(cell.task).learner
-    overrides = (*cell.settings.overrides, *TINY[learner], *(("exploration.episodes=10",) if cell.settings.inverse == "learned" else ()))
+    overrides = (
+        *cell.settings.overrides,
+        *TINY.get(learner, ()),
+        *(("exploration.episodes=10",) if cell.settings.inverse == "learned" else ()),
+    )
     return replace(cell, settings=replace(cell.settings, count=100, episodes=5, overrides=overrides))
