@@ -139,7 +139,7 @@ def test_a_force_range_limits_an_actuator_and_nothing_is_an_error(tmp_path: Path
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("Hoper-v5", "unknown robot 'Hoper-v5'; did you mean Hopper-v5"), ("CartPole-v1", "is no MuJoCo environment")],
+    [("Hoper-v5", "unknown environment 'Hoper-v5'; did you mean Hopper-v5"), ("CartPole-v1", "is no MuJoCo environment")],
 )
 def test_environments_that_cannot_be_robots_are_named(name: str, message: str) -> None:
     with pytest.raises(ImitableError, match=message):

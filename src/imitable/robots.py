@@ -6,13 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from imitable.errors import ImitableError
+from imitable.errors import ImitableError, unknown_name
 from imitable.paper import TASK_NAMES
 from imitable.registry import load_object
 from imitable.simulators import Simulator, with_defaults
 
 NEEDED = ("horizon", "action_low", "action_high", "observation_names", "initial_states", "step", "observe", "restore")
 FILES = (".xml", ".urdf")
+FORMS = (
+    "A robot is the id of a Gymnasium MuJoCo environment (gymnasium.pprint_registry() lists them), an .xml or .urdf file, module:object, "
+    "or a task (`imitable tasks` lists them)"
+)
 ROUND_TRIP = 1e-6
 """How far observe(restore(observation)) may be from it, relative to 1 + its size."""
 
@@ -28,7 +32,7 @@ def robot(name: str, **settings: Any) -> Simulator:
         if settings:
             raise ImitableError(f"robot {name!r} takes no settings; it was given {', '.join(settings)}")
         return _of_task(name) if name in TASK_NAMES else _user_robot(name)
-    from imitable.simulators.mujoco import gymnasium_robot, model_robot
+    from imitable.simulators.mujoco import UnknownEnvironmentError, environment_names, gymnasium_robot, model_robot
 
     if (horizon := settings.get("horizon", 1)) < 1:
         raise ImitableError(f"horizon is {horizon}; an episode has at least 1 step")
@@ -37,7 +41,9 @@ def robot(name: str, **settings: Any) -> Simulator:
     if isinstance(settings.get("state_map"), str):
         settings["state_map"] = load_object("state map", settings["state_map"])
     try:
-        found = model_robot(_file(name), **settings) if name.endswith(FILES) else gymnasium_robot(name, also_known=TASK_NAMES, **settings)
+        found = model_robot(_file(name), **settings) if name.endswith(FILES) else gymnasium_robot(name, **settings)
+    except UnknownEnvironmentError as error:
+        raise unknown_name("robot", name, [*TASK_NAMES, *environment_names()], forms=FORMS) from error
     except TypeError as error:
         if settings and "unexpected keyword argument" in str(error):
             raise ImitableError(f"robot {name!r} does not take one of {', '.join(settings)}: {error}") from error

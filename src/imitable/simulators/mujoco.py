@@ -25,10 +25,10 @@ HORIZON = 1000
 START_NOISE = 0.005  # of qpos and qvel around the start of a plain model, as in Gymnasium's Hopper
 AGREES = 1e-8
 BEYOND_LIMIT = 0.5  # rad, that a joint may be pressed beyond its soft limit
-FORMS = (
-    "A robot is the id of a Gymnasium MuJoCo environment (gymnasium.pprint_registry() lists them), an .xml or .urdf file, module:object, "
-    "or a task (`imitable tasks` lists them)"
-)
+
+
+class UnknownEnvironmentError(ImitableError):
+    """No Gymnasium environment has this id."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,15 +228,12 @@ class MujocoRobot:
         return self.physics.quaternions()
 
 
-def gymnasium_robot(
-    name: str, *, state_map: StateMap | None = None, leave_out: Sequence[int] = (), also_known: Sequence[str] = (), **settings: Any
-) -> MujocoRobot:
+def gymnasium_robot(name: str, *, state_map: StateMap | None = None, leave_out: Sequence[int] = (), **settings: Any) -> MujocoRobot:
     """The robot of a registered Gymnasium MuJoCo environment, its observation, reward, termination, frame skip and starts taken over.
 
-    `settings` go to `gymnasium.make`; `leave_out` are columns of its observation to do without; `also_known` are other robots' names, for
-    the error that an unknown one gives.
+    `settings` go to `gymnasium.make`; `leave_out` are columns of its observation to do without.
     """
-    env = _made(name, settings, also_known)
+    env = _made(name, settings)
     base = env.unwrapped
     probes = probe(env)
     if not np.array_equal(probes.fields["ctrl"], probes.actions):
@@ -295,13 +292,13 @@ def model_robot(
     )
 
 
-def _made(name: str, settings: dict[str, Any], also_known: Sequence[str]) -> Any:
+def _made(name: str, settings: dict[str, Any]) -> Any:
     try:
         with quiet():
             env = gymnasium.make(name, disable_env_checker=True, **settings)
     except (gymnasium.error.Error, ImportError, TypeError) as error:
         if isinstance(error, gymnasium.error.UnregisteredEnv) or "Malformed environment ID" in str(error):
-            raise unknown_name("robot", name, [*also_known, *_newest()], forms=FORMS) from error
+            raise UnknownEnvironmentError(str(unknown_name("environment", name, environment_names()))) from error
         raise ImitableError(f"environment {name!r} cannot be made: {error}") from error
     base: Any = env.unwrapped
     wanted = ("model", "data", "frame_skip", "set_state")
@@ -312,7 +309,7 @@ def _made(name: str, settings: dict[str, Any], also_known: Sequence[str]) -> Any
     return env
 
 
-def _newest() -> list[str]:
+def environment_names() -> list[str]:
     """The registered environments that may be MuJoCo's, of each the newest version."""
     newest: dict[str, Any] = {}
     for spec in gymnasium.registry.values():
