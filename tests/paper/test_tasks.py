@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import gymnasium
+import numpy as np
 import pytest
 
 import turntable
@@ -12,10 +13,10 @@ from imitable.errors import ImitableError
 from imitable.inverse_dynamics import Learned, Solved
 from imitable.learners import Cloning, Gail, IcGail, Sail, TwoIwil
 from imitable.paper import PAIRS, TASK_NAMES, gymnasium_id, panda
-from imitable.paper.demonstrators import POLICIES
+from imitable.paper.demonstrators import POLICIES, collect
 from imitable.paper.methods import METHODS
-from imitable.paper.tasks import find_task, published
-from imitable.scores import Feasibility
+from imitable.paper.tasks import Task, find_task, published, task_without_demonstrators
+from imitable.scores import Feasibility, RectifiedOptimality, ReplayFeasibility, product
 
 Write = Callable[[str, str], None]
 
@@ -49,6 +50,20 @@ def test_the_papers_table_has_no_other_tasks() -> None:
 def test_every_task_is_a_gymnasium_environment(name: str) -> None:
     environment = gymnasium.make(gymnasium_id(name))
     assert environment.observation_space.shape == (len(find_task(name).robot.observation_names),)
+
+
+def test_a_task_needs_no_numbers_of_the_papers_recipe() -> None:
+    given = turntable.task()
+    task = Task("mine", given.demonstrators, given.optimality)
+    learned = task.with_model(Learned())
+    assert (learned.feasibility, learned.exploration) == (ReplayFeasibility(), Exploration())
+
+
+def test_a_robot_stands_for_a_task_but_has_no_demonstrators() -> None:
+    task = task_without_demonstrators("arm", turntable.CLOCKWISE)
+    assert (task.robot, METHODS["ours"].score(task)) == (turntable.CLOCKWISE, product(Feasibility(), RectifiedOptimality()))
+    with pytest.raises(ImitableError, match="robot 'arm' has no demonstrators of its own; give it demonstrations"):
+        collect(task.demonstrators, count=3, rng=np.random.default_rng(0))
 
 
 def test_a_task_is_found_once() -> None:
