@@ -23,7 +23,8 @@ from imitable.arrays import Array
 from imitable.formats import csv, npz
 from imitable.rollouts import random_actions, run_episodes
 from imitable.simulators import reward_of
-from imitable.simulators.mujoco import MujocoRobot, gymnasium_robot
+from imitable.simulators.gymnasium_robot import gymnasium_robot
+from imitable.simulators.mujoco import MujocoRobot
 from imitable.store.files import read_table
 from imitable.trpo import Trpo, train
 

@@ -14,8 +14,9 @@ from imitable.conventions.joint_order import _pairs_of_moves
 from imitable.conventions.kinematic import resampled, rotated, turns
 from imitable.inverse_dynamics.solved import SolvedInverseDynamics
 from imitable.rollouts import Episodes
+from imitable.simulators.gymnasium_robot import gymnasium_robot
 from imitable.simulators.joint_columns import JointColumns, joint_columns
-from imitable.simulators.mujoco import MujocoRobot, gymnasium_robot, model_robot
+from imitable.simulators.mujoco import MujocoRobot, model_robot
 from imitable.tracking import rollout_from
 from legged import QUADRUPED
 

@@ -13,7 +13,8 @@ from imitable.errors import ImitableError
 from imitable.robots import robot
 from imitable.rollouts import run_episodes
 from imitable.simulators import reward_of
-from imitable.simulators.mujoco import MujocoRobot, gymnasium_robot, model_robot
+from imitable.simulators.gymnasium_robot import gymnasium_robot
+from imitable.simulators.mujoco import MujocoRobot, model_robot
 from imitable.simulators.physics import quiet
 
 CLIPPED = {"Hopper", "Walker2d", "InvertedDoublePendulum"}

@@ -25,7 +25,7 @@ from imitable.errors import ImitableError
 from imitable.formats import csv, npz
 from imitable.networks import Mlp, Policy
 from imitable.rollouts import run_episodes
-from imitable.simulators.mujoco import gymnasium_robot
+from imitable.simulators.gymnasium_robot import gymnasium_robot
 from imitable.store.files import read_table
 from imitable.tracking import rollout_from
 

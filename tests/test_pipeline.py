@@ -197,8 +197,8 @@ def test_the_scores_table_has_one_row_per_demonstration_with_every_score() -> No
     [
         (0.0, 1.5, 0, "too strong"),
         (0.021, 1.5, 0, "too strong"),  # both apply: the joint is outside by a hair
-        (0.049, 1.5, 0, "too strong"),
-        (0.051, 1.5, 0, "beyond range"),  # clearly
+        (0.099, 1.5, 0, "too strong"),
+        (0.101, 1.5, 0, "beyond range"),  # clearly
         (0.3, 30.0, 0, "beyond range"),
         (0.021, 1.001, 0, "beyond range"),  # an actuator that is too weak by a hair decides nothing
         (0.021, np.nan, 0, "beyond range"),
@@ -222,12 +222,14 @@ def test_of_several_causes_a_joint_far_beyond_its_range_comes_first(beyond: floa
 def test_joints_are_looked_at_where_a_demonstration_is_lost_first_and_where_it_is_lost_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("imitable.verdicts.joint_ranges", lambda robot: [(0, -1.0, 1.0)])
     path = np.zeros((61, 1))
-    path[5], path[30], path[55] = 1.08, -1.4, 2.0  # lost first, neither, lost most
+    path[3], path[30], path[55], path[57] = 1.08, -1.4, 2.0, 3.0  # lost first, neither, lost most, later in that window
+    by_step = np.zeros((2, 10))
+    by_step[0, 4] = 9.0
     windows = Windows(
         np.zeros(2, np.int64),
         np.array([50, 2]),
         np.array([9.0, 1.0]),
-        np.zeros((2, 10)),
+        by_step,
         np.zeros(2, np.int64),
         np.zeros(2, np.int64),
         np.ones(2),

@@ -7,7 +7,7 @@ from cart import CART, pushes
 from imitable import Demonstrations, assess
 from imitable.assessment import Exploration
 from imitable.self_check import SelfCheck, _copies, self_check
-from imitable.simulators.mujoco import gymnasium_robot
+from imitable.simulators.gymnasium_robot import gymnasium_robot
 from imitable.tracking import rollout_from
 
 

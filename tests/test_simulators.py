@@ -14,7 +14,8 @@ from imitable.paper import TASK_NAMES, ant, reacher, swimmer
 from imitable.paper.panda import Panda
 from imitable.paper.tasks import find_task
 from imitable.simulators import Simulator, advance, has_reward, physics, restorable, reward_of
-from imitable.simulators.mujoco import gymnasium_robot, model_robot
+from imitable.simulators.gymnasium_robot import gymnasium_robot
+from imitable.simulators.mujoco import model_robot
 from walks import walk
 
 ARM = """<mujoco><option timestep="0.01"/><worldbody><body><joint name="hinge" axis="0 1 0" range="-90 90" limited="true"/>

@@ -30,7 +30,7 @@ from imitable.restorability import steps_since_restorable
 from imitable.rollouts import Episodes, explore
 from imitable.rounding import STEPS_OF_ROUNDING, rounding_units
 from imitable.scores import Feasibility, RectifiedOptimality, Score, product, why_zero
-from imitable.simulators import Simulator, continuous
+from imitable.simulators import Simulator, continuous, with_defaults
 from imitable.tracking import Follower, Tracked, hides_state, replay_windows, rollout_from, track
 from imitable.windows import Windows
 
@@ -89,6 +89,7 @@ def assess(
     progress: Progress = no_progress,
 ) -> "Assessment":
     """All that scores and learners may ask about demonstrations on a robot; each part is computed when it is first needed."""
+    robot = with_defaults(robot)
     check_columns(demonstrations, robot)
     demonstrations = replace(demonstrations, observations=continuous(robot, demonstrations.observations, demonstrations.starts))
     streams = (np.random.default_rng(0) if rng is None else rng).spawn(3)

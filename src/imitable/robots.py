@@ -32,7 +32,8 @@ def robot(name: str, **settings: Any) -> Simulator:
         if settings:
             raise ImitableError(f"robot {name!r} takes no settings; it was given {', '.join(settings)}")
         return _of_task(name) if name in TASK_NAMES else _user_robot(name)
-    from imitable.simulators.mujoco import UnknownEnvironmentError, environment_names, gymnasium_robot, model_robot
+    from imitable.simulators.gymnasium_robot import UnknownEnvironmentError, environment_names, gymnasium_robot
+    from imitable.simulators.mujoco import model_robot
 
     if (horizon := settings.get("horizon", 1)) < 1:
         raise ImitableError(f"horizon is {horizon}; an episode has at least 1 step")

@@ -72,11 +72,13 @@ def causes(table: Table, *, beyond: Array) -> np.ndarray[Any, Any]:
 
 
 def _beyond_range(demonstrations: Demonstrations, assessment: Assessment, table: Table) -> Array:
-    """(demo,) how far a joint is outside its range, in units of the range, at the first step that is lost and at the beginning of the worst
-    window, of which the limiting actuator is known; 0: none is. Later in a window it may be the stronger actuator that presses a joint
-    beyond its soft limit."""
+    """(demo,) how far a joint is outside its range, in units of the range, at the first step that is lost and at the worst one of the
+    worst window, of which the limiting actuator is known; 0: none is. Elsewhere in a window a stronger actuator may press a joint beyond
+    its soft limit."""
     found, own, tracked = np.zeros(len(demonstrations)), assessment.own_episodes[0].trajectories.observations, assessment.tracked
-    worst = tracked.demonstration_windows.start[worst_window(tracked.demonstration_windows)]
+    windows = tracked.demonstration_windows
+    rows = worst_window(windows)
+    worst = windows.start[rows] + np.nan_to_num(windows.step_distances[rows], nan=-1.0).argmax(axis=1)
     for column, low, high in joint_ranges(assessment.robot):
         lowest, highest = min(low, own[:, column].min()), max(high, own[:, column].max())  # limits are soft, and starts may be beyond
         for demo in np.flatnonzero(table["first_bad_step"] >= 0).tolist():

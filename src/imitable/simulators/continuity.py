@@ -10,10 +10,11 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
-from imitable.arrays import Array, Integers
+from imitable.arrays import Array, Booleans, Integers
 from imitable.simulators.observation_columns import Column
 
 TURN = 2 * np.pi
+BEYOND_LIMIT = 0.5  # rad, that a joint may be pressed beyond its soft limit
 
 
 @dataclass(frozen=True)
@@ -63,3 +64,16 @@ def continuous(observations: Array, starts: Integers, periodic: Periodic) -> Arr
             turns = np.cumsum(np.where(np.abs(changes) > np.pi, -np.sign(changes), 0.0))
             made[:, at] += TURN * (turns - turns[begin])
     return made
+
+
+def ambiguous(observations: Array, angles: tuple[Integers, Integers, Integers], model: mujoco.MjModel) -> Booleans:
+    """(N,) whether an angle that is shown by its sine and cosine may be one of two, a turn apart, that its limited hinge can have.
+
+    `angles` are entries of qpos, and the columns of their sines and cosines. Without limits all turns are alike.
+    """
+    qpos, sines, cosines = angles
+    joints = np.searchsorted(model.jnt_qposadr, qpos)
+    limited, (low, high) = model.jnt_limited[joints].astype(bool), model.jnt_range[joints].T
+    seen = np.arctan2(observations[:, sines], observations[:, cosines])
+    another = (seen - TURN > low - BEYOND_LIMIT) | (seen + TURN < high + BEYOND_LIMIT)
+    return np.asarray((limited & another).any(axis=1))

@@ -1,6 +1,6 @@
 """Any robot as a batched simulator: a Gymnasium MuJoCo environment by its id, or an MJCF or URDF file."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,24 +11,18 @@ import mujoco
 import numpy as np
 
 from imitable.arrays import Array, Booleans, Generator, Integers
-from imitable.errors import ImitableError, unknown_name
-from imitable.simulators.continuity import continuous, periodic_columns
-from imitable.simulators.gymnasium_rewards import Formula, Rows, formula
+from imitable.errors import ImitableError
+from imitable.simulators.continuity import ambiguous, continuous, periodic_columns
+from imitable.simulators.gymnasium_rewards import Formula, Rows
 from imitable.simulators.model_files import home_position, read_model
-from imitable.simulators.observation_columns import CONTACT, Column, Inverse, Probes, column_names, invert, match, probe
-from imitable.simulators.physics import Entry, Physics, action_limits, planar_root, prepared, quiet, refuse_hidden_state
+from imitable.simulators.observation_columns import Column, Inverse, column_names, invert
+from imitable.simulators.physics import Entry, Physics, action_limits, planar_root, prepared, refuse_hidden_state
 
 StateMap = Callable[[Array], tuple[Array, Array]]
 """(N, observation) observations to (N, nq) qpos and (N, nv) qvel."""
 CONTROL_TIMESTEP = 0.02  # s, of a plain model unless its frame skip is given
 HORIZON = 1000
 START_NOISE = 0.005  # of qpos and qvel around the start of a plain model, as in Gymnasium's Hopper
-AGREES = 1e-8
-BEYOND_LIMIT = 0.5  # rad, that a joint may be pressed beyond its soft limit
-
-
-class UnknownEnvironmentError(ImitableError):
-    """No Gymnasium environment has this id."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,11 +132,7 @@ class MujocoRobot:
         stateful = np.array([self.columns[each].entry.field in ("qpos", "qvel") for each in at], dtype=bool)
         seen = observations[:, at[stateful]]
         known = ((seen > low[stateful]) & (seen < high[stateful])).all(axis=1)
-        if self.inverse is not None and len(self.inverse.angles[0]):
-            at, sines, cosines = self.inverse.angles
-            angles, (low, high) = np.arctan2(observations[:, sines], observations[:, cosines]), self._angle_ranges(at)
-            known &= ~((angles - 2 * np.pi > low - BEYOND_LIMIT) | (angles + 2 * np.pi < high + BEYOND_LIMIT)).any(axis=1)
-        return np.asarray(known)
+        return np.asarray(known if self.inverse is None else known & ~ambiguous(observations, self.inverse.angles, self.physics.model))
 
     def continuous(self, observations: Array, starts: Integers) -> Array:
         """(row, observation) of trajectories that begin at `starts`, without jumps between a quaternion and its negative or by a turn."""
@@ -172,13 +162,6 @@ class MujocoRobot:
     def _rows(self, states: Array) -> Rows:
         nq, nv = self.physics.model.nq, self.physics.model.nv
         return Rows(states[:, :nq], states[:, nq : nq + nv], states[:, self._traced])
-
-    def _angle_ranges(self, qpos: Integers) -> tuple[Array, Array]:
-        """(angle,) lower and upper limits of the hinges at these entries of qpos; without limits all turns are alike."""
-        model = self.physics.model
-        joints = np.searchsorted(model.jnt_qposadr, qpos)
-        limited = model.jnt_limited[joints].astype(bool)
-        return np.where(limited, model.jnt_range[joints, 0], np.inf), np.where(limited, model.jnt_range[joints, 1], -np.inf)
 
     def _normalize(self, states: Array) -> None:
         for at in self._quaternions:
@@ -228,42 +211,6 @@ class MujocoRobot:
         return self.physics.quaternions()
 
 
-def gymnasium_robot(name: str, *, state_map: StateMap | None = None, leave_out: Sequence[int] = (), **settings: Any) -> MujocoRobot:
-    """The robot of a registered Gymnasium MuJoCo environment, its observation, reward, termination, frame skip and starts taken over.
-
-    `settings` go to `gymnasium.make`; `leave_out` are columns of its observation to do without.
-    """
-    env = _made(name, settings)
-    base = env.unwrapped
-    probes = probe(env)
-    if not np.array_equal(probes.fields["ctrl"], probes.actions):
-        raise ImitableError(f"environment {name!r} does not pass its actions on to MuJoCo's ctrl as they are; write a Simulator for it")
-    refuse_hidden_state(name, base.model)
-    columns, shown, notes = _columns(name, probes, leave_out)
-    task, doubts = _proven(env, probes)
-    notes += doubts
-    inverse = None if state_map is not None else invert(base.model, columns)
-    if inverse is not None and inverse.hidden:
-        notes += (f"the observation does not show {', '.join(inverse.hidden)}: restored as 0",)
-    kept = [column.entry for column in columns if column.entry.field not in ("qpos", "qvel", "act")]
-    kept += [] if task is None else task.traced
-    low, high = action_limits(base.model, env.action_space)
-    return MujocoRobot(
-        name,
-        Physics(prepared(base.model), int(base.frame_skip), tuple(dict.fromkeys(kept))),
-        columns,
-        inverse,
-        int((env.spec and env.spec.max_episode_steps) or HORIZON),
-        low,
-        high,
-        shown,
-        task,
-        state_map,
-        env,
-        notes,
-    )
-
-
 def model_robot(
     path: str | Path, *, frame_skip: int | None = None, horizon: int = HORIZON, floor: bool | None = None, floating_base: bool = False
 ) -> MujocoRobot:
@@ -290,76 +237,3 @@ def model_robot(
         np.arange(len(columns)),
         notes=("a plain model: no reward, no termination", *notes),
     )
-
-
-def _made(name: str, settings: dict[str, Any]) -> Any:
-    try:
-        with quiet():
-            env = gymnasium.make(name, disable_env_checker=True, **settings)
-    except (gymnasium.error.Error, ImportError, TypeError) as error:
-        if isinstance(error, gymnasium.error.UnregisteredEnv) or "Malformed environment ID" in str(error):
-            raise UnknownEnvironmentError(str(unknown_name("environment", name, environment_names()))) from error
-        raise ImitableError(f"environment {name!r} cannot be made: {error}") from error
-    base: Any = env.unwrapped
-    wanted = ("model", "data", "frame_skip", "set_state")
-    if not all(hasattr(base, each) for each in wanted) or not isinstance(base.model, mujoco.MjModel):
-        raise ImitableError(
-            f"environment {name!r} is no MuJoCo environment (no {', '.join(wanted)}); give its MJCF file, or write a Simulator for it"
-        )
-    return env
-
-
-def environment_names() -> list[str]:
-    """The registered environments that may be MuJoCo's, of each the newest version."""
-    newest: dict[str, Any] = {}
-    for spec in gymnasium.registry.values():
-        entry = spec.entry_point if isinstance(spec.entry_point, str) else ""  # a function stands for what was removed
-        others = entry.startswith(("gymnasium.envs.", "imitable.")) and not entry.startswith("gymnasium.envs.mujoco")
-        kind = f"{spec.namespace}/{spec.name}"
-        if entry and not others and (spec.version or 0) >= (newest[kind].version or 0 if kind in newest else 0):
-            newest[kind] = spec
-    return sorted(spec.id for spec in newest.values())
-
-
-def _columns(name: str, probes: Probes, leave_out: Sequence[int]) -> tuple[tuple[Column, ...], Integers, tuple[str, ...]]:
-    """What is shown, where in the environment's observation, and what was left out of it."""
-    found = match(probes)
-    unknown = [at for at, column in enumerate(found) if column is None and at not in leave_out]
-    if unknown:
-        raise ImitableError(
-            f"columns {unknown} of the observation of {name!r} are no entry of mjData that batched stepping has; "
-            f"pass leave_out={unknown} to do without them, and state_map if the others do not determine the state"
-        )
-    kept = [(at, column) for at, column in enumerate(found) if column is not None and at not in leave_out]
-    shown = [(at, column) for at, column in kept if column.entry.field not in CONTACT]
-    contact = [(at, column.entry.field) for at, column in kept if column.entry.field in CONTACT]
-    notes: tuple[str, ...] = ()
-    if contact:
-        fields = ", ".join(sorted({name for _, name in contact}))
-        where = f"columns {contact[0][0]} to {contact[-1][0]} ({fields})"
-        notes = (f"{where} are left out: contact forces are no function of the state; use observations[:, robot.environment_columns]",)
-    return tuple(column for _, column in shown), np.array([at for at, _ in shown]), notes
-
-
-def _proven(env: Any, probes: Probes) -> tuple[Formula | None, tuple[str, ...]]:
-    """The formula for reward and termination, if every probe agrees with it."""
-    found = formula(env)
-    if found is None:
-        return None, ("reward and termination are not taken over: they are known for Gymnasium's own MuJoCo environments only",)
-    before, after = (
-        Rows(
-            fields["qpos"],
-            fields["qvel"],
-            np.array([entry.read(fields[entry.field]) for entry in found.traced]).T.reshape(len(probes.actions), -1)
-            if found.traced
-            else np.zeros((len(probes.actions), 0)),
-        )
-        for fields in (probes.fields_before, probes.fields)
-    )
-    rewards = found.reward(before, probes.actions, after)
-    wrong = np.abs(rewards - probes.rewards) > AGREES * (1 + np.abs(probes.rewards))
-    if wrong.any() or (found.terminated(after) != probes.terminated).any():
-        return None, (
-            f"reward and termination are not taken over: {wrong.sum()} of {len(wrong)} rewards differ from what is known of the class",
-        )
-    return found, ("the reward leaves out the cost of contacts, which no state determines",) if probes.contact_cost else ()
