@@ -147,9 +147,13 @@ def check_round_trip(robot: Simulator, walk: Walk) -> list[str]:
     if share > REJECTED:
         hidden = ", ".join(body.inverse.hidden) if body is not None and body.inverse is not None else ""
         worst = names[np.argsort(-failing.mean(axis=0), kind="stable")[:4]]
+        activations = int(body.physics.model.na) if body is not None else 0
         cure = (
             f"the observation does not show {hidden}: add them to the observation"
             if hidden
+            else f"it does not show the activation (act) of {activations} actuators, so that verdicts are less reliable: use actuators "
+            "without activation dynamics, or write a Simulator that observes it"
+            if activations
             else "MuJoCo's solver ends elsewhere without its warm start: set tolerance='0' or cone='pyramidal' in the MJCF file's <option>"
             if hasattr(robot, "physics")
             else "its steps depend on more than observations show, so each demonstration is followed from its start"

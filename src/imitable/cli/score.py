@@ -26,7 +26,7 @@ from imitable.report.figures import draw_scores
 from imitable.report.steps import steps_table
 from imitable.report.terminal import WHOLLY, print_causes, print_divergence, print_facts, print_line as print, print_scores, progress_bar
 from imitable.robots import robot as find_robot
-from imitable.scores import Score, Tolerance, score_facts
+from imitable.scores import Feasibility, Score, Tolerance, score_facts
 from imitable.scores.feasibility import TooFewWindowsError
 from imitable.store.cache import default_cache
 from imitable.store.scores import ScoreFolder
@@ -39,6 +39,8 @@ NUMBERS = 12
 """The most demonstrations that are named by their numbers."""
 MUCH = 0.1
 """Share of demonstrations that the robot cannot follow from which on conventions are looked at."""
+NARROW = 3.0
+"""In units of d_max: rejected demonstrations that are nearer are rejected by little."""
 
 
 def score(
@@ -106,6 +108,7 @@ def print_self_check(assessment: Assessment, table: Table, rng: Generator) -> No
         if rejected.mean() >= MUCH or noise:  # which a mistake in units or rates can be taken for
             findings = find_convention_errors(assessment, numbers, rng)
     print(check.sentence if check.separation >= WANTED else f"warning: {check.sentence}")
+    print_narrow_rejections(table, Feasibility().tolerance(assessment))
     for finding in findings:
         print(f"warning: of {len(numbers)} demonstrations, {finding.sentence}; nothing was converted")
     if findings and 0 < len(concerned := numbers[list(findings[0].concerns)]) < len(rejected):
@@ -115,6 +118,17 @@ def print_self_check(assessment: Assessment, table: Table, rng: Generator) -> No
         print(
             f"warning: the noise of {noise:.2g} of a step may be this mistake, and hides what the robot cannot do: put it right and score "
             "again before you trust any verdict"
+        )
+
+
+def print_narrow_rejections(table: Table, tolerance: Tolerance) -> None:
+    """A warning where many are rejected, in whole or in part, by little: then noise is as likely a cause as the robot."""
+    narrow = (table["feasibility"] < WHOLLY) & (table["distance"] > tolerance.d_min) & (table["distance"] < NARROW * tolerance.d_max)
+    if narrow.mean() >= MUCH:
+        print(
+            f"warning: {narrow.sum()} demonstrations are rejected by little: their distance is {np.median(table['distance'][narrow]):.2g} of a "
+            f"step, where less than {tolerance.d_max:.2g} counts as followed; a slightly different body does that, and so does sensor noise "
+            "that differs between columns: smooth the data and score again before you trust these verdicts"
         )
 
 

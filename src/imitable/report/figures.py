@@ -51,7 +51,10 @@ def _ordered_sources(labels: "np.ndarray[Any, Any]") -> list[str]:
 
 def _style(source: str, sources: Sequence[str]) -> tuple[str, str]:
     unexpected = [name for name in sources if name not in SOURCE_STYLES]
-    return SOURCE_STYLES.get(source) or OTHER_STYLES[unexpected.index(source) % len(OTHER_STYLES)]
+    if source in SOURCE_STYLES:
+        return SOURCE_STYLES[source]
+    number, count = unexpected.index(source), len(OTHER_STYLES)
+    return OTHER_STYLES[number % count][0], OTHER_STYLES[(number + number // count) % count][1]  # further ones: other pairs
 
 
 def _draw_clouds(axes: Any, card: Table, tolerance: Tolerance, sources: Sequence[str], *, sigma: float) -> Array:

@@ -107,7 +107,7 @@ def print_causes(table: Table) -> None:
             example = found[np.argsort(table["limit_factor"][found], kind="stable")[len(found) // 2]]
             actuator, step = table["limiting_actuator"][example], table["first_bad_step"][example]
             lacks = f", {actuator} {table['limit_factor'][example]:.2g} times as strong" if cause == TOO_STRONG else ""
-            where = f"from step {step} on, most in {table['worst_column'][example]}{lacks}"
+            where = f"at step {step}, most in {table['worst_column'][example]}{lacks}"
             print_line(f"{len(found)} {reason}: number {table['demonstration'][example]}, for example, {where}")
 
 
@@ -132,6 +132,12 @@ def print_facts(facts: Mapping[str, Any], *, count: int) -> None:
             )
             print_line(
                 f"warning: the robot tracks its own trajectories only to within {d_min:.2g} of a step; verdicts are unreliable{cure}",
+                file=sys.stderr,
+            )
+        if facts["hides_state"]:
+            print_line(
+                "warning: the robot's steps depend on more than the observations show, such as the activation of muscles; it is estimated "
+                "along each demonstration, and verdicts are less reliable: `imitable check` says more",
                 file=sys.stderr,
             )
     if facts.get("alone"):
