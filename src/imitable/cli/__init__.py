@@ -82,7 +82,10 @@ def _run() -> int:
     except MemoryError:
         return _end(2, "error: there is not enough memory for this")
     except KeyboardInterrupt:
-        return _end(130, "interrupted; `imitable train` and `run` go on with --resume, score, sweep and expert start again when given again: what is finished is kept")
+        return _end(
+            130,
+            "interrupted; `imitable train` and `run` go on with --resume, score, sweep and expert when given again",
+        )
 
 
 def _end(code: int, message: str = "") -> int:

@@ -126,9 +126,10 @@ def print_narrow_rejections(table: Table, tolerance: Tolerance) -> None:
     narrow = (table["feasibility"] < WHOLLY) & (table["distance"] > tolerance.d_min) & (table["distance"] < NARROW * tolerance.d_max)
     if narrow.mean() >= MUCH:
         print(
-            f"warning: {narrow.sum()} demonstrations are rejected by little: their distance is {np.median(table['distance'][narrow]):.2g} of a "
-            f"step, where less than {tolerance.d_max:.2g} counts as followed; a slightly different body does that, and so does sensor noise "
-            "that differs between columns: smooth the data and score again before you trust these verdicts"
+            f"warning: {narrow.sum()} demonstrations are rejected by little: their distance is "
+            f"{np.median(table['distance'][narrow]):.2g} of a step, where less than {tolerance.d_max:.2g} counts as followed; a slightly "
+            "different body does that, and so does sensor noise that differs between columns: smooth the data and score again before you "
+            "trust these verdicts"
         )
 
 
