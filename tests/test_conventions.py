@@ -149,6 +149,30 @@ def test_a_floating_base_whose_place_is_not_shown_is_looked_at_all_the_same() ->
     assert [each.name for each in ant.findings(ant.motion(), in_degrees)] == ["degrees"]
 
 
+@pytest.mark.parametrize(("robot", "names"), [("Reacher-v5", []), ("Pusher-v5", ["flipped joints"])])
+def test_columns_that_the_robot_never_moves_do_not_stop_the_search(robot: str, names: list[str]) -> None:
+    body = Body(gymnasium_robot(robot))
+    assert (body.inverse.scale == 0).any(), "a target or a goal"
+
+    def faster(seen: np.ndarray, columns: JointColumns) -> None:
+        if len(columns.positions):
+            flipped(seen, columns)
+        else:
+            seen[1::2, 6:8] *= 3  # the joints' velocities
+
+    assert [each.name for each in body.findings(body.motion(), faster)] == names
+
+
+def test_demonstrations_too_short_for_another_frame_rate_are_no_obstacle(hopper: Body) -> None:
+    often = hopper.motion(80, replace(hopper.robot, physics=replace(hopper.robot.physics, frame_skip=1)))
+    pieces = Demonstrations(often.observations, np.ones(len(often.observations) // 2, dtype=np.int64))
+    (found,) = hopper.findings(pieces)
+    assert found.name == "frame rate"
+    assert "looks like 500 Hz" in found.sentence
+    assert found.share_after == found.share_before
+    assert found.convert(pieces) is pieces, "nothing that could be converted is left of them at the robot's rate"
+
+
 def test_another_frame_rate_is_named_with_both(hopper: Body) -> None:
     often = hopper.motion(80, replace(hopper.robot, physics=replace(hopper.robot.physics, frame_skip=2)))
     (found,) = hopper.findings(often)

@@ -41,28 +41,38 @@ def diagnose(
     """
     columns = joint_columns(robot)
     trial = Trial.of(robot, inverse_dynamics, own, seed=int(rng.integers(2**31)))
-    share, given, findings = trial.share(demonstrations), demonstrations, []
+    share, given = trial.share(demonstrations), demonstrations
+    findings: list[Finding] = []
     if share >= REACHABLE or not len(columns.positions):
         return ()
     names = robot.observation_names
     for look in CHECKS:
-        options = list(look(demonstrations, columns, names, trial))
-        tried = [(trial.share(option.convert(demonstrations)), option) for option in options]
+        tried = []
+        for option in look(demonstrations, columns, names, trial):
+            if option.convert is None:
+                findings.append(Finding(option.name, option.text, share, share, _unchanged, option.concerns))
+            else:
+                tried.append((trial.share(option.convert(demonstrations)), option, option.convert))
         if not tried:
             continue
-        after, best = max(tried, key=lambda each: each[0])
+        after, best, convert = max(tried, key=lambda each: each[0])
         wanted = share + min(MIN_GAIN, REACHABLE * (1 - share))
         if best.proven or (after >= MIN_SHARE and after >= wanted):
             told = f"{best.text}: {after:.0%} of transitions are reachable after conversion, {share:.0%} before"
             if after < wanted:  # resampling, and differences in place of velocities, only come near to what was recorded
                 reached = f"{after:.0%} of transitions, {share:.0%} before"
                 told = f"{best.text}: positions and velocities say so, though hardly more is within reach after conversion: {reached}"
-            findings.append(Finding(best.name, told, share, after, best.convert))
-            demonstrations, share = best.convert(demonstrations), after
+            findings.append(Finding(best.name, told, share, after, convert))
+            demonstrations, share = convert(demonstrations), after
             if share >= MIN_SHARE:
                 break
-    concerns = _put_within_reach(given, [finding.convert for finding in findings], trial) if findings else ()
-    return tuple(replace(finding, concerns=concerns) for finding in findings)
+    conversions = [finding.convert for finding in findings if finding.convert is not _unchanged]
+    concerns = _put_within_reach(given, conversions, trial) if conversions else ()
+    return tuple(finding if finding.convert is _unchanged else replace(finding, concerns=concerns) for finding in findings)
+
+
+def _unchanged(given: Demonstrations) -> Demonstrations:
+    return given
 
 
 def _put_within_reach(given: Demonstrations, conversions: Sequence[Conversion], trial: Trial) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from imitable.arrays import Array, Booleans, Integers
 from imitable.demonstrations import Demonstrations
-from imitable.inverse_dynamics.solved import Solved, SolvedInverseDynamics
+from imitable.inverse_dynamics.solved import Solved, SolvedInverseDynamics, floored_scale
 from imitable.rollouts import Episodes
 from imitable.simulators.mujoco import MujocoRobot
 from imitable.windows import FOLLOWED
@@ -35,6 +35,7 @@ class Finding:
     share_after: float
     """And converted."""
     convert: Conversion
+    """Leaves demonstrations as they are where none puts it right."""
     concerns: tuple[int, ...] = ()
     """Numbers of the demonstrations, of those tried one by one, that the robot reaches once all findings' conversions are applied, and
     did not before."""
@@ -46,8 +47,11 @@ class Option:
 
     name: str
     text: str
-    convert: Conversion
+    convert: Conversion | None
+    """None: it is proven, but no conversion puts it right."""
     proven: bool
+    concerns: tuple[int, ...] = ()
+    """Of what no conversion puts right: the numbers of the demonstrations."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,7 @@ class Trial:
 
     robot: MujocoRobot
     scale: Array
+    """(observation,) above 0, also of columns that the robot never moves."""
     fine: Solved
     quick: Solved
     """Tried first: what it leaves far off is not searched any further."""
@@ -68,7 +73,7 @@ class Trial:
     @classmethod
     def of(cls, robot: MujocoRobot, inverse_dynamics: SolvedInverseDynamics, own: Episodes, *, seed: int) -> "Trial":
         fine = inverse_dynamics.solver.for_tracking(0.0)
-        trial = cls(robot, inverse_dynamics.scale, fine, replace(fine, tolerance=FOLLOWED, searches=2), seed)
+        trial = cls(robot, floored_scale(inverse_dynamics.scale), fine, replace(fine, tolerance=FOLLOWED, searches=2), seed)
         before, after = trial.sample(own.trajectories, SAMPLE)
         quick = trial.misses(before, after, trial.quick)
         limit = np.quantile(trial.misses(before, after, fine), 0.9)
@@ -79,7 +84,7 @@ class Trial:
         every convention looks right."""
         rows = data.transition_rows
         speeds = np.sqrt(np.square((data.observations[rows + 1] - data.observations[rows]) / self.scale).mean(axis=1))
-        rows = rows[speeds >= MOVING * np.quantile(speeds, 0.9)]
+        rows = rows[~(speeds < MOVING * np.quantile(speeds, 0.9))]  # never none
         whole = self.robot.restorable(data.observations[rows]) & self.robot.restorable(data.observations[rows + 1])
         rows = rows[whole] if whole.any() else rows
         return np.sort(np.random.default_rng(self.seed).permutation(rows)[:count])

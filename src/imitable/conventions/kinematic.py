@@ -103,7 +103,8 @@ def rates(data: Demonstrations, columns: JointColumns, names: Names, trial: Tria
         steps = trial.robot.physics.frame_skip * factor
         if abs(steps - round(steps)) < 0.05 and round(steps) >= 1:
             text += f"; resample the data, or, of a robot from a file, give --frame-skip {round(steps)}"
-        yield Option("frame rate", text, lambda given: resampled(given, columns, factor), True)
+        long_enough = data.lengths.max() * factor >= 1
+        yield Option("frame rate", text, (lambda given: resampled(given, columns, factor)) if long_enough else None, True)
         return
     for which, of, unit in ((degrees, columns.positions, "degrees"), (milli, columns.velocities, "degrees per second")):
         if which.any():
