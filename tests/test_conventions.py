@@ -20,6 +20,17 @@ from imitable.simulators.mujoco import MujocoRobot, model_robot
 from imitable.tracking import rollout_from
 from legged import QUADRUPED
 
+SCARA = """
+<mujoco><option timestep="0.002"/><default><geom contype="0" conaffinity="0"/></default><worldbody>
+  <body pos="0 0 0.4"><joint name="j1" axis="0 0 1" damping="0.5"/><geom type="capsule" fromto="0 0 0 0.4 0 0" size="0.04" mass="2"/>
+    <body pos="0.4 0 0.08"><joint name="j2" axis="0 0 1" range="-2.5 2.5" limited="true" damping="0.3"/>
+      <geom type="capsule" fromto="0 0 0 0.3 0 0" size="0.03" mass="1"/>
+      <body pos="0.3 0 0"><joint name="j3" type="slide" axis="0 0 -1" range="0 0.2" limited="true" damping="5"/>
+        <geom size="0.03" mass="0.5"/></body></body></body></worldbody>
+  <actuator><motor joint="j1" ctrlrange="-20 20"/><motor joint="j2" ctrlrange="-8 8"/><motor joint="j3" ctrlrange="-30 30"/></actuator>
+</mujoco>
+"""
+
 Change = Callable[[np.ndarray, JointColumns], None]
 
 
@@ -51,6 +62,13 @@ def hopper() -> Body:
 def quadruped(tmp_path_factory: pytest.TempPathFactory) -> Body:
     (path := tmp_path_factory.mktemp("bodies") / "quadruped.xml").write_text(QUADRUPED)
     return Body(model_robot(path))
+
+
+@pytest.fixture(scope="module")
+def scara(tmp_path_factory: pytest.TempPathFactory) -> Body:
+    """Whose first joint turns without end."""
+    (path := tmp_path_factory.mktemp("bodies") / "scara.xml").write_text(SCARA)
+    return Body(model_robot(path, frame_skip=10))
 
 
 def in_degrees(seen: np.ndarray, columns: JointColumns) -> None:
@@ -125,6 +143,46 @@ def test_what_went_wrong_with_a_hopper_is_named(hopper: Body, change: Change, na
 @pytest.mark.parametrize(("change", "name"), [(xyzw, "quaternion order"), (velocity_in_body_frame, "velocity frame")])
 def test_what_went_wrong_with_a_floating_base_is_named(quadruped: Body, change: Change, name: str) -> None:
     assert [each.name for each in quadruped.findings(quadruped.motion(), change)] == [name]
+
+
+def many_turns(scara: Body, robot: MujocoRobot | None = None) -> Demonstrations:
+    """The first joint is pushed one way for long, the others to and fro."""
+    robot, rng = robot or scara.robot, np.random.default_rng(1)
+    states = robot.initial_states(6, rng)
+    seen, high = [robot.observe(states)], robot.action_high
+    for _ in range(150):
+        states = robot.step(states, high * np.concatenate([rng.uniform(0, 1, (6, 1)), rng.uniform(-1, 1, (6, 2))], axis=1))
+        seen.append(robot.observe(states))
+    return Demonstrations(np.stack(seen, axis=1).reshape(6 * 151, -1), np.full(6, 150))
+
+
+def hinges_swapped(seen: np.ndarray, columns: JointColumns) -> None:
+    for each in (columns.positions[:2], columns.velocities[:2]):
+        seen[:, each] = seen[:, each[::-1]]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (hinges_swapped, "joints look permuted (j2 holds j1, j1 holds j2)"),
+        (flipped, "joints look flipped in sign (j1, or instead j2: its mirror image moves alike)"),
+        (wholly_in_degrees, "joints look like degrees (j1, j2, and their velocities)"),
+        (in_degrees, "j1, j2 look like degrees"),
+    ],
+)
+def test_a_joint_that_turns_without_end_is_not_taken_for_degrees(scara: Body, change: Change, told: str) -> None:
+    given = many_turns(scara)
+    assert np.abs(given.observations[:, 0]).max() > 4 * np.pi
+    (found,) = scara.findings(given, change)
+    assert found.sentence.startswith(told)
+    assert found.share_after > 0.9
+
+
+def test_a_stronger_arm_that_turns_without_end_is_not_taken_for_degrees(scara: Body) -> None:
+    def stronger(model: mujoco.MjModel) -> None:
+        model.actuator_gear *= 2.5
+
+    assert scara.findings(many_turns(scara, scara.robot.altered(stronger))) == ()
 
 
 def test_the_demonstrations_that_a_finding_concerns_are_numbered(hopper: Body) -> None:

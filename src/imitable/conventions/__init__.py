@@ -21,8 +21,8 @@ from imitable.simulators.mujoco import MujocoRobot
 
 __all__ = ["Finding", "diagnose"]
 
-CHECKS = (missing_velocities, quaternion_order, velocity_frames, rates, orders, signs, all_degrees, joint_order)
-"""In the order in which mistakes hide one another."""
+CHECKS = (missing_velocities, quaternion_order, velocity_frames, rates, orders, signs, joint_order, all_degrees)
+"""In the order in which mistakes hide one another; degrees last, as whatever is made slow enough is within reach."""
 MAX_TRIED, MIN_SURE_SHARE = 100, 0.75
 """Demonstrations that are tried one by one, and the share of transitions of each that must be reachable after a conversion, to say which
 ones it concerns: some of a demonstration that is not the robot's own may become reachable by chance."""

@@ -59,6 +59,8 @@ class Trial:
     """How much of a sample the robot reaches."""
 
     robot: MujocoRobot
+    own: Demonstrations
+    """Trajectories of the robot itself."""
     scale: Array
     """(observation,) above 0, also of columns that the robot never moves."""
     fine: Solved
@@ -73,7 +75,9 @@ class Trial:
     @classmethod
     def of(cls, robot: MujocoRobot, inverse_dynamics: SolvedInverseDynamics, own: Episodes, *, seed: int) -> "Trial":
         fine = inverse_dynamics.solver.for_tracking(0.0)
-        trial = cls(robot, floored_scale(inverse_dynamics.scale), fine, replace(fine, tolerance=FOLLOWED, searches=2), seed)
+        trial = cls(
+            robot, own.trajectories, floored_scale(inverse_dynamics.scale), fine, replace(fine, tolerance=FOLLOWED, searches=2), seed
+        )
         before, after = trial.sample(own.trajectories, SAMPLE)
         quick = trial.misses(before, after, trial.quick)
         limit = np.quantile(trial.misses(before, after, fine), 0.9)

@@ -20,6 +20,8 @@ IMPROVEMENT = 0.02
 """Of the mean logarithm of the miss: less is none."""
 SOLVED_MISS = 0.02
 """Mean miss, by its logarithm, at which the search has found what it was looking for."""
+TOO_FAST, MIN_SPEED = 3.0, 0.05
+"""Of the robot's own speeds: no joint moves so fast, and one that is put right moves at least so fast."""
 RANGE_MARGIN, MAX_SHARE_BEYOND = 0.1, 0.1
 """How far a joint may be beyond its range [rad or m], and for what share of the time."""
 
@@ -28,9 +30,16 @@ SignedPermutation = tuple[Integers, Array]
 
 
 def all_degrees(data: Demonstrations, columns: JointColumns, names: Names, trial: Trial) -> Iterator[Option]:
-    """Angles, and angular velocities or not, in degrees: some angle is more than a whole turn of radians. Without that, anything too fast
-    for the robot would be slow enough once it is divided by 57."""
-    if not (np.quantile(np.abs(data.observations[:, columns.positions[columns.angular]]), 0.99, axis=0) > 2 * np.pi).any():
+    """Angles, and angular velocities or not, in degrees: some are far beyond their joint's range, or, of a joint that turns without end,
+    both far and fast. Without that anything too fast for the robot would be slow enough once it is divided by 57; nor does it count if the
+    robot would hardly move."""
+    turning = columns.positions[columns.angular]
+    if not len(turning):
+        return
+    reach = np.maximum(np.abs(columns.low), np.abs(columns.high))[columns.angular]
+    far = np.quantile(np.abs(data.observations[:, turning]), 0.99, axis=0) > np.maximum(2 * np.pi, np.where(np.isinf(reach), 0, 2 * reach))
+    speeds = _speeds(data, turning) / np.maximum(_speeds(trial.own, turning), 1e-9)
+    if not (far & (np.isfinite(reach) | (speeds > TOO_FAST))).any() or (speeds < DEGREES * MIN_SPEED).all():
         return
     for which in (columns.angular, columns.angular & (columns.branch >= 0)):
         positions, velocities = columns.positions[which], columns.velocities[which]
@@ -41,6 +50,12 @@ def all_degrees(data: Demonstrations, columns: JointColumns, names: Names, trial
                 yield Option("degrees", text, lambda given, changed=changed: rescaled(given, changed, 1 / DEGREES), False)  # type: ignore[misc]
         if (columns.branch >= 0).all() or (columns.branch[columns.angular] >= 0).all():
             return
+
+
+def _speeds(data: Demonstrations, columns: Integers) -> Array:
+    """(column,) change over a step that one in ten exceeds."""
+    rows = data.transition_rows
+    return np.asarray(np.quantile(np.abs(data.observations[rows + 1] - data.observations[rows])[:, columns], 0.9, axis=0))
 
 
 def joint_order(data: Demonstrations, columns: JointColumns, names: Names, trial: Trial) -> Iterator[Option]:
@@ -90,7 +105,11 @@ def joint_order(data: Demonstrations, columns: JointColumns, names: Names, trial
         pairs = [f"{names[positions[order[at]]]} holds {names[positions[at]]}" for at in swapped]
         told.append(f"joints look permuted ({listed(pairs)})")
     if len(flipped):
-        told.append(f"joints look flipped in sign ({listed([names[positions[at]] for at in flipped])})")
+        angular = columns.angular[joints]
+        others = np.flatnonzero(angular & (sign > 0))
+        alike = len(others) and distances([(order, np.where(angular, -sign, sign))])[0] < max(now, np.log10(trial.limit))
+        or_else = f", or instead {listed([names[positions[at]] for at in others])}: its mirror image moves alike" if alike else ""
+        told.append(f"joints look flipped in sign ({listed([names[positions[at]] for at in flipped])}{or_else})")
     if told:
         name = "permuted joints" if len(swapped) else "flipped joints"
         yield Option(name, " and ".join(told), lambda given: with_observations(given, applied(given.observations, order, sign)), False)

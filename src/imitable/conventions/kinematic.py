@@ -108,11 +108,14 @@ def rates(data: Demonstrations, columns: JointColumns, names: Names, trial: Tria
         return
     for which, of, unit in ((degrees, columns.positions, "degrees"), (milli, columns.velocities, "degrees per second")):
         if which.any():
+            choices = [which]
             if which[angular].sum() > 0.5 * known[angular].sum():  # those that hardly moved will not differ from the rest
-                which = which | (angular & ~known & np.append(columns.branch >= 0, angular[len(columns.branch) :]))
-            changed = of[np.flatnonzero(which)]
-            text = f"{listed([names[at] for at in changed])} look like {unit}"
-            yield Option("degrees", text, lambda given, changed=changed: rescaled(given, changed, 1 / DEGREES), True)  # type: ignore[misc]
+                choices = [which | (angular & ~known & np.append(columns.branch >= 0, angular[len(columns.branch) :]))]
+            choices.append(angular)  # nor may those whose velocities change so much within a step that they do not show it
+            for choice in choices:
+                changed = of[np.flatnonzero(choice[: len(of)])]
+                text = f"{listed([names[at] for at in changed])} look like {unit}"
+                yield Option("degrees", text, lambda given, changed=changed: rescaled(given, changed, 1 / DEGREES), True)  # type: ignore[misc]
             return
 
 
