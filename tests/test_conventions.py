@@ -10,8 +10,9 @@ import pytest
 from imitable import Demonstrations, Solved, join
 from imitable.assessment import Exploration
 from imitable.conventions import Finding, diagnose
+from imitable.conventions.base import Trial
 from imitable.conventions.joint_order import _pairs_of_moves
-from imitable.conventions.kinematic import resampled, rotated, turns
+from imitable.conventions.kinematic import differences, resampled, rotated, turns
 from imitable.inverse_dynamics.solved import SolvedInverseDynamics
 from imitable.rollouts import Episodes
 from imitable.simulators.gymnasium_robot import gymnasium_robot
@@ -31,6 +32,16 @@ SCARA = """
 </mujoco>
 """
 
+QUADROTOR = """
+<mujoco><option timestep="0.005" density="1.2" viscosity="0.00002"/><worldbody><geom type="plane" size="0 0 0.1"/>
+  <body name="drone" pos="0 0 1"><freejoint name="drone"/><geom type="box" size="0.1 0.1 0.03" mass="1"/>
+    <site name="m1" pos="0.15 0.15 0"/><site name="m2" pos="-0.15 0.15 0"/>
+    <site name="m3" pos="-0.15 -0.15 0"/><site name="m4" pos="0.15 -0.15 0"/></body></worldbody>
+  <actuator><motor site="m1" gear="0 0 1 0 0 0.02" ctrlrange="0 5"/><motor site="m2" gear="0 0 1 0 0 -0.02" ctrlrange="0 5"/>
+    <motor site="m3" gear="0 0 1 0 0 0.02" ctrlrange="0 5"/><motor site="m4" gear="0 0 1 0 0 -0.02" ctrlrange="0 5"/></actuator>
+</mujoco>
+"""
+
 Change = Callable[[np.ndarray, JointColumns], None]
 
 
@@ -41,9 +52,10 @@ class Body:
         self.robot, self.columns = robot, joint_columns(robot)
         self.own: Episodes = Exploration(episodes=12, steps=50)(robot, rng=np.random.default_rng(0))[0]
         self.inverse: SolvedInverseDynamics = Solved().fit(self.own, robot, rng=np.random.default_rng(0))
+        self.trial = Trial.of(robot, self.inverse, self.own, seed=0)
 
-    def motion(self, steps: int = 40, robot: MujocoRobot | None = None) -> Demonstrations:
-        rng, robot = np.random.default_rng(1), robot or self.robot
+    def motion(self, steps: int = 40, robot: MujocoRobot | None = None, seed: int = 1) -> Demonstrations:
+        rng, robot = np.random.default_rng(seed), robot or self.robot
         return rollout_from(robot, robot.initial_states(8, rng), steps, rng=rng).trajectories
 
     def findings(self, given: Demonstrations, change: Change | None = None) -> tuple[Finding, ...]:
@@ -69,6 +81,12 @@ def scara(tmp_path_factory: pytest.TempPathFactory) -> Body:
     """Whose first joint turns without end."""
     (path := tmp_path_factory.mktemp("bodies") / "scara.xml").write_text(SCARA)
     return Body(model_robot(path, frame_skip=10))
+
+
+@pytest.fixture(scope="module")
+def quadrotor(tmp_path_factory: pytest.TempPathFactory) -> Body:
+    (path := tmp_path_factory.mktemp("bodies") / "quadrotor.xml").write_text(QUADROTOR)
+    return Body(model_robot(path, frame_skip=4))
 
 
 def in_degrees(seen: np.ndarray, columns: JointColumns) -> None:
@@ -183,6 +201,71 @@ def test_a_stronger_arm_that_turns_without_end_is_not_taken_for_degrees(scara: B
         model.actuator_gear *= 2.5
 
     assert scara.findings(many_turns(scara, scara.robot.altered(stronger))) == ()
+
+
+def by_differences(given: Demonstrations, columns: JointColumns, kind: str) -> Demonstrations:
+    """With differences of positions in the place of velocities."""
+    seen = given.observations.copy()
+    for demo, start in enumerate(given.starts):
+        path = seen[start : start + given.lengths[demo] + 1]
+        steps = np.diff(path[:, columns.positions], axis=0) / columns.timestep
+        central = np.gradient(path[:, columns.positions], columns.timestep, axis=0)
+        rates = {"central": central, "forward": np.vstack([steps, steps[-1:]]), "backward": np.vstack([steps[:1], steps])}
+        path[:, columns.velocities] = rates[kind]
+        for each in columns.rotations:
+            turned = turns(path[:-1, each.quaternion], path[1:, each.quaternion]) / columns.timestep
+            before, after = np.vstack([turned[:1], turned]), np.vstack([turned, turned[-1:]])
+            path[:, each.angular_velocity] = {"central": (before + after) / 2, "forward": after, "backward": before}[kind]
+    return Demonstrations(seen, given.lengths)
+
+
+@pytest.mark.parametrize("name", ["hopper", "scara", "quadrotor"])
+@pytest.mark.parametrize("kind", ["central", "forward", "backward"])
+def test_velocities_that_are_differences_are_named(name: str, kind: str, request: pytest.FixtureRequest) -> None:
+    body: Body = request.getfixturevalue(name)
+    given = by_differences(body.motion(60), body.columns, kind)
+    for data in (given, Demonstrations(given.observations.astype(np.float32).astype(np.float64), given.lengths)):
+        (found,) = body.findings(data)
+        assert found.name == "differences"
+        assert found.sentence.startswith(f"velocities look like {kind} differences of the positions (")
+        assert found.convert(data) is data
+    assert len(found.concerns) == len(given)
+
+
+def test_the_demonstrations_whose_velocities_are_differences_are_numbered(scara: Body) -> None:
+    true = scara.motion(60)
+    given = join([true.select([0, 1, 2]), by_differences(true, scara.columns, "central").select([3, 4, 5, 6, 7])])
+    (option,) = differences(given, scara.columns, scara.robot.observation_names, scara.trial)
+    assert option.concerns == (3, 4, 5, 6, 7)
+    assert "5 of 8 demonstrations), which they equal exactly, the robot's own to 0.0" in option.text
+
+
+@pytest.mark.parametrize("name", ["hopper", "scara", "quadrotor", "quadruped"])
+def test_true_velocities_are_never_taken_for_differences(name: str, request: pytest.FixtureRequest) -> None:
+    body: Body = request.getfixturevalue(name)
+    for seed in range(6):
+        rng, given = np.random.default_rng(seed), body.motion(60, seed=seed)
+        seen, steps = given.observations, np.diff(given.observations, axis=0).std(axis=0)
+        noisy, positions_noisy = seen + 0.05 * steps * rng.standard_normal(seen.shape), seen.copy()
+        positions_noisy[:, body.columns.positions] = noisy[:, body.columns.positions]
+        for data in (seen, seen.round(3), seen.round(5), seen.astype(np.float32).astype(np.float64), noisy, positions_noisy):
+            tried = Demonstrations(data, given.lengths)
+            assert not list(differences(tried, body.columns, body.robot.observation_names, body.trial)), seed
+
+
+@pytest.mark.parametrize("amplitude", [0.02, 0.5])
+@pytest.mark.parametrize("frame_skip", [1, 10])
+def test_true_velocities_of_smooth_motions_are_never_taken_for_differences(scara: Body, frame_skip: int, amplitude: float) -> None:
+    body = Body(replace(scara.robot, physics=replace(scara.robot.physics, frame_skip=frame_skip)))
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        states, seen, phases = body.robot.initial_states(4, rng), [], rng.uniform(0, 2 * np.pi, (4, 3))
+        for step in range(120):
+            seen.append(body.robot.observe(states))
+            waves = np.sin(2 * step * body.columns.timestep * (1 + np.arange(3)) + phases)
+            states = body.robot.step(states, amplitude * body.robot.action_high * waves)
+        given = Demonstrations(np.stack(seen, axis=1).reshape(480, -1), np.full(4, 119))
+        assert not list(differences(given, body.columns, body.robot.observation_names, body.trial))
 
 
 def test_the_demonstrations_that_a_finding_concerns_are_numbered(hopper: Body) -> None:

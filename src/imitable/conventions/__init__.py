@@ -12,7 +12,7 @@ import numpy as np
 from imitable.arrays import Generator
 from imitable.conventions.base import Conversion, Finding, Trial
 from imitable.conventions.joint_order import all_degrees, joint_order
-from imitable.conventions.kinematic import missing_velocities, orders, quaternion_order, rates, signs, velocity_frames
+from imitable.conventions.kinematic import differences, missing_velocities, orders, quaternion_order, rates, signs, velocity_frames
 from imitable.demonstrations import Demonstrations
 from imitable.inverse_dynamics.solved import SolvedInverseDynamics
 from imitable.rollouts import Episodes
@@ -21,8 +21,9 @@ from imitable.simulators.mujoco import MujocoRobot
 
 __all__ = ["Finding", "diagnose"]
 
-CHECKS = (missing_velocities, quaternion_order, velocity_frames, rates, orders, signs, joint_order, all_degrees)
-"""In the order in which mistakes hide one another; degrees last, as whatever is made slow enough is within reach."""
+CHECKS = (differences, missing_velocities, quaternion_order, velocity_frames, rates, orders, signs, joint_order, all_degrees)
+"""In the order in which mistakes hide one another: differences first, which later ones are converted to, and degrees last, as whatever is
+made slow enough is within reach."""
 MAX_TRIED, MIN_SURE_SHARE = 100, 0.75
 """Demonstrations that are tried one by one, and the share of transitions of each that must be reachable after a conversion, to say which
 ones it concerns: some of a demonstration that is not the robot's own may become reachable by chance."""

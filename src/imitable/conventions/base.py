@@ -28,7 +28,8 @@ class Finding:
     """What seems to be wrong with demonstrations, and how to put it right."""
 
     name: str
-    """`missing velocities`, `quaternion order`, `velocity frame`, `frame rate`, `degrees`, `permuted joints` or `flipped joints`."""
+    """`missing velocities`, `quaternion order`, `velocity frame`, `frame rate`, `degrees`, `differences`, `permuted joints` or `flipped
+    joints`."""
     sentence: str
     share_before: float
     """Of sampled transitions, how many the robot reaches as they are."""

@@ -20,8 +20,8 @@ IMPROVEMENT = 0.02
 """Of the mean logarithm of the miss: less is none."""
 SOLVED_MISS = 0.02
 """Mean miss, by its logarithm, at which the search has found what it was looking for."""
-TOO_FAST, MIN_SPEED = 3.0, 0.05
-"""Of the robot's own speeds: no joint moves so fast, and one that is put right moves at least so fast."""
+TOO_FAST, NO_ORDER, MIN_SPEED = 3.0, 10.0, 0.05
+"""Of the robot's own speeds: what no joint exceeds; what not even another joint exceeds; and what one that is put right does."""
 RANGE_MARGIN, MAX_SHARE_BEYOND = 0.1, 0.1
 """How far a joint may be beyond its range [rad or m], and for what share of the time."""
 
@@ -61,6 +61,9 @@ def _speeds(data: Demonstrations, columns: Integers) -> Array:
 def joint_order(data: Demonstrations, columns: JointColumns, names: Names, trial: Trial) -> Iterator[Option]:
     """Joints in another order or of opposite sign: swaps and flips, as long as the robot comes closer."""
     joints = np.flatnonzero(columns.branch >= 0)
+    turning = columns.positions[joints[columns.angular[joints]]]
+    if _speeds(data, turning).max(initial=0.0) > NO_ORDER * _speeds(trial.own, turning).max(initial=1e-9):
+        return  # no order makes up for that
     before, after = trial.sample(data, TRANSITIONS)
     missed = np.flatnonzero(trial.misses(before, after, trial.quick) > trial.limit)[:SAMPLE]
     count, both = len(joints), np.stack([before[missed], after[missed]])  # (2, sample, observation)

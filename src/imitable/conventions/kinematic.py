@@ -14,6 +14,9 @@ FITS, BETTER = 0.5, 0.25
 """Share of a column's changes that its velocities explain, to a quarter: more means agreement; and by how much more it must be."""
 RATE = 1.08
 """A frame rate off by a smaller factor is none."""
+EQUAL, OWN_DIFFERENCE, MIN_FRAMES = 0.05, 0.2, 12
+"""How far off differences, of what the next higher ones say, velocities are still taken for them; how far the robot's own must be; and of
+how many frames it can be told. Of true velocities, single columns of single demonstrations were 0.2 or more off, most of them 0.7 to 4."""
 USED = 20_000
 """Transitions looked at."""
 
@@ -81,6 +84,35 @@ def velocity_frames(data: Demonstrations, columns: JointColumns, names: Names, t
             yield Option("velocity frame", f"{names[each.velocity[0]][:-2]} looks like one in the body's own frame", to_world, True)
         if _better(_angular_fit(data, each, trial), _angular_fit(to_body(data), each, trial)):
             yield Option("velocity frame", f"{names[each.angular_velocity[0]][:-2]} looks like one in the world's frame", to_body, True)
+
+
+def differences(data: Demonstrations, columns: JointColumns, names: Names, trial: Trial) -> Iterator[Option]:
+    """Velocities that are differences of the positions: not the ones at a frame but means over frames, which no action leads to.
+
+    True velocities are off such differences by about as much as the next higher differences say, however smooth the motion and however
+    noisy or rounded the positions.
+    """
+    kinds = {"central": (0.5, 0.5), "backward": (1.0, 0.0), "forward": (0.0, 1.0)}
+    for kind, shares in kinds.items():
+        own = np.array([_off_differences(trial.own.trajectory(demo), columns, shares) for demo in range(len(trial.own))])
+        theirs = np.array([_off_differences(data.trajectory(demo), columns, shares) for demo in range(len(data))])  # (demo, 2, column)
+        known = np.isfinite(own[:, 0])
+        # With one simulation step per frame, the simulator's own velocities are backward differences.
+        telling = known.any(axis=0) & ((known & (own[:, 0] < OWN_DIFFERENCE)).sum(axis=0) < 0.5 * known.sum(axis=0))
+        told, equal = np.isfinite(theirs[:, 0]) & telling, (theirs[:, 0] < EQUAL) & telling
+        concerned = equal.any(axis=1) & (equal.sum(axis=1) >= 0.5 * told.sum(axis=1))
+        if concerned.mean() >= 0.1:
+            which = np.flatnonzero(equal[concerned].mean(axis=0) > 0.5)
+            shown = np.concatenate([columns.velocities, *(each.angular_velocity for each in columns.rotations)])[which]
+            off, usual = (float(np.nanmedian(each[:, 1][:, which])) for each in (theirs[concerned], own))
+            to = "exactly" if off < 1e-12 else f"to {off:.1g} of their size"
+            text = (
+                f"velocities look like {kind} differences of the positions ({listed([names[at] for at in shown])}; {concerned.sum()} of "
+                f"{len(data)} demonstrations), which they equal {to}, the robot's own to {usual:.1g}: means over frames, which need not be "
+                "within reach; record the simulator's or the sensors' velocities, or take differences at a several times higher rate"
+            )
+            yield Option("differences", text, None, True, tuple(np.flatnonzero(concerned).tolist()))
+            return
 
 
 def rates(data: Demonstrations, columns: JointColumns, names: Names, trial: Trial) -> Iterator[Option]:
@@ -157,6 +189,26 @@ def _moves(data: Demonstrations, columns: JointColumns, trial: Trial) -> tuple[A
         moved.append(turns(before[:, each.quaternion], after[:, each.quaternion]))
         expected.append((before + after)[:, each.angular_velocity])
     return np.concatenate(moved, axis=1), np.concatenate(expected, axis=1) * columns.timestep / 2
+
+
+def _off_differences(path: Array, columns: JointColumns, shares: tuple[float, float]) -> Array:
+    """(2, column) how far velocities are off differences to the frames before and after: of what the next higher differences say, and of
+    the speed; NaN where too little moves. Turns about the three axes of quaternions last."""
+    turned = [turns(path[:-1, each.quaternion], path[1:, each.quaternion]) for each in columns.rotations]
+    rates = np.concatenate([np.diff(path[:, columns.positions], axis=0), *turned], axis=1) / columns.timestep
+    said = np.concatenate([path[:, columns.velocities], *(path[:, each.angular_velocity] for each in columns.rotations)], axis=1)
+    off = np.full((2, said.shape[1]), np.nan)
+    if len(path) < MIN_FRAMES:
+        return off
+    first, before, after, last = rates[:-3], rates[1:-2], rates[2:-1], rates[3:]
+    higher = np.abs(last - after - before + first) / 12 if min(shares) else np.abs(after - before) / 2
+    missed = np.abs(said[2:-2] - shares[0] * before - shares[1] * after)
+    usable = (higher > 0.1 * np.quantile(higher, 0.9, axis=0)) & (higher > 1e-9 * (1 + np.abs(said).max(axis=0)))
+    for column in np.flatnonzero(usable.sum(axis=0) >= MIN_FRAMES - 4):
+        rows = usable[:, column]
+        speed = np.abs(said[2:-2][rows, column]).mean()
+        off[:, column] = np.median(missed[rows, column] / higher[rows, column]), np.median(missed[rows, column]) / max(speed, 1e-12)
+    return off
 
 
 def _ratios(moved: Array, expected: Array) -> tuple[Array, Array]:
