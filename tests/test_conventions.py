@@ -12,7 +12,7 @@ from imitable.assessment import Exploration
 from imitable.conventions import Finding, diagnose
 from imitable.conventions.base import Trial
 from imitable.conventions.joint_order import _pairs_of_moves
-from imitable.conventions.kinematic import differences, resampled, rotated, turns
+from imitable.conventions.kinematic import differences, resampled, rotated, turns, velocity_frames
 from imitable.inverse_dynamics.solved import SolvedInverseDynamics
 from imitable.rollouts import Episodes
 from imitable.simulators.gymnasium_robot import gymnasium_robot
@@ -266,6 +266,59 @@ def test_true_velocities_of_smooth_motions_are_never_taken_for_differences(scara
             states = body.robot.step(states, amplitude * body.robot.action_high * waves)
         given = Demonstrations(np.stack(seen, axis=1).reshape(480, -1), np.full(4, 119))
         assert not list(differences(given, body.columns, body.robot.observation_names, body.trial))
+
+
+def hovering(body: Body, seed: int) -> Demonstrations:
+    """Tilts of up to 0.25 rad: what a quadrotor does between manoeuvres."""
+    rng, robot = np.random.default_rng(seed), body.robot
+    states, seen = robot.initial_states(6, rng), []
+    waves, phases = rng.uniform(1.2, 3.8, (6, 2)), rng.uniform(0, 6, (6, 2))
+    rotors = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]])
+    for step in range(120):
+        now = robot.observe(states)
+        seen.append(now)
+        tilt = 2 * now[:, 4:6]
+        torque = 1.2 * (0.25 * np.sin(waves * step * 0.02 + phases) - tilt) - 0.15 * now[:, 10:12]
+        thrust = 9.81 + 6 * (1 - now[:, 2]) - 4 * now[:, 9]
+        actions = thrust[:, None] / 4 + (torque[:, :1] * rotors[:, 1] - torque[:, 1:] * rotors[:, 0]) / 0.6
+        states = robot.step(states, np.clip(actions, robot.action_low, robot.action_high))
+    given = Demonstrations(np.stack(seen, axis=1).reshape(720, -1), np.full(6, 119))
+    assert 0.1 < np.abs(given.observations[:, 4:6]).max() < 0.25
+    return given
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_velocity_in_the_frame_of_a_body_that_tilts_a_little_is_named(quadrotor: Body, seed: int) -> None:
+    given, (each,) = hovering(quadrotor, seed), quadrotor.columns.rotations
+    seen = given.observations.copy()
+    velocity_in_body_frame(seen, quadrotor.columns)
+    told = list(velocity_frames(Demonstrations(seen, given.lengths), quadrotor.columns, quadrotor.robot.observation_names, quadrotor.trial))
+    assert ["velocity looks like one in the body's own frame" in option.text for option in told] == [True]
+    assert told[0].convert
+    np.testing.assert_allclose(told[0].convert(Demonstrations(seen, given.lengths)).observations, given.observations, atol=1e-12)
+    turned = given.observations.copy()
+    turned[:, each.angular_velocity] = rotated(turned[:, each.quaternion], turned[:, each.angular_velocity])
+    told = list(
+        velocity_frames(Demonstrations(turned, given.lengths), quadrotor.columns, quadrotor.robot.observation_names, quadrotor.trial)
+    )
+    assert ["angular velocity looks like one in the world's frame" in option.text for option in told] == [True]
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01, 0.3, 1.0])
+def test_velocities_in_the_right_frame_are_never_taken_for_others(quadrotor: Body, quadruped: Body, noise: float) -> None:
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        for body, given in (
+            (quadrotor, hovering(quadrotor, seed)),
+            (quadrotor, quadrotor.motion(seed=seed)),
+            (quadruped, quadruped.motion(seed=seed)),
+        ):
+            seen = given.observations + noise * np.diff(given.observations, axis=0).std(axis=0) * rng.standard_normal(
+                given.observations.shape
+            )
+            tried = Demonstrations(seen, given.lengths)
+            assert not list(velocity_frames(tried, body.columns, body.robot.observation_names, body.trial)), seed
+            assert not list(differences(tried, body.columns, body.robot.observation_names, body.trial)), seed
 
 
 def test_the_demonstrations_that_a_finding_concerns_are_numbered(hopper: Body) -> None:

@@ -77,11 +77,11 @@ def _unchanged(given: Demonstrations) -> Demonstrations:
 
 
 def _put_within_reach(given: Demonstrations, conversions: Sequence[Conversion], trial: Trial) -> tuple[int, ...]:
-    """Numbers of the demonstrations, of the first `MAX_TRIED`, that the robot reaches once converted, and did not before."""
+    """Numbers of the demonstrations, of the first `MAX_TRIED`, that the robot reaches once converted, and by far less before."""
     tried = converted = given.select(np.arange(min(len(given), MAX_TRIED)))
     for convert in conversions:
         converted = convert(converted)
     if len(converted) != len(tried):  # some are too short for another frame rate
         return ()
     before, after = trial.shares(tried), trial.shares(converted)
-    return tuple(np.flatnonzero((after >= MIN_SURE_SHARE) & (before < MIN_SHARE)).tolist())
+    return tuple(np.flatnonzero((after >= MIN_SURE_SHARE) & (after - before >= MIN_GAIN)).tolist())
