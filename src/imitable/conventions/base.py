@@ -7,7 +7,8 @@ import numpy as np
 
 from imitable.arrays import Array, Booleans, Integers
 from imitable.demonstrations import Demonstrations
-from imitable.inverse_dynamics.solved import Solved, SolvedInverseDynamics, floored_scale
+from imitable.inverse_dynamics import floored_scale
+from imitable.inverse_dynamics.solved import Solved, SolvedInverseDynamics
 from imitable.rollouts import Episodes
 from imitable.simulators.mujoco import MujocoRobot
 from imitable.windows import FOLLOWED
