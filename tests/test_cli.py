@@ -609,3 +609,13 @@ def test_a_cap_that_is_no_number_is_an_error(imitable, monkeypatch) -> None:
     outcome = imitable("cache")
     assert outcome.code == 2
     assert outcome.says("IMITABLE_CACHE_GB is 'much'")
+
+
+@pytest.mark.parametrize(("distance", "told"), [(0.2, True), (2.0, False), (0.01, False)])
+def test_demonstrations_that_are_rejected_by_little_are_doubted(distance: float, told: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    from imitable.cli.score import print_narrow_rejections
+    from imitable.scores import Tolerance
+
+    table = {"feasibility": np.repeat([0.0, 1.0], 5), "distance": np.repeat([distance, 0.01], 5)}
+    print_narrow_rejections(table, Tolerance(0.05, 0.1))
+    assert ("5 demonstrations are rejected by little: their distance is 0.2" in capsys.readouterr().out) == told

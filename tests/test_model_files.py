@@ -123,3 +123,20 @@ def test_quadrupeds_of_an_installed_package(name: str) -> None:
     assert isinstance(found, MujocoRobot)
     assert (len(found.action_low), len(found.observation_names)) == (12, 37)
     assert not [finding for finding in check_robot(found) if not finding.startswith("warning")]
+
+
+MUSCLE = """
+<mujoco><option timestep="0.005"/>
+  <worldbody><site name="above" pos="0.1 0 1.2"/>
+    <body pos="0 0 1"><joint name="elbow" axis="0 1 0" range="-60 60" damping="0.2"/>
+      <geom type="capsule" fromto="0 0 0 0 0 -0.4" size="0.03"/><site name="below" pos="0.05 0 -0.1"/></body></worldbody>
+  <tendon><spatial name="biceps"><site site="above"/><site site="below"/></spatial></tendon>
+  <actuator><muscle tendon="biceps" force="80" lengthrange="0.2 0.4" ctrlrange="0 1"/></actuator>
+</mujoco>
+"""
+
+
+def test_the_check_names_the_activation_of_muscles(tmp_path):
+    (tmp_path / "muscle.xml").write_text(MUSCLE)
+    findings = check_robot(model_robot(tmp_path / "muscle.xml"))
+    assert any("activation (act) of 1 actuators" in each for each in findings), findings

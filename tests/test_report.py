@@ -10,8 +10,8 @@ import pytest
 from matplotlib.collections import PathCollection
 from matplotlib.colors import to_rgb
 
-from imitable.report.figures import MOST_NUMBERS, NUMBER, REASON_COLOURS, REASONS, draw_curves, draw_returns, draw_scores
-from imitable.report.terminal import print_divergence, print_scores, print_table, progress_bar
+from imitable.report.figures import MOST_NUMBERS, NUMBER, REASON_COLOURS, REASONS, _style, draw_curves, draw_returns, draw_scores
+from imitable.report.terminal import print_divergence, print_facts, print_scores, print_table, progress_bar
 from imitable.scores import Tolerance
 from imitable.verdicts import INFEASIBLE, KEPT, WORSE, Table, verdicts
 
@@ -174,3 +174,23 @@ def test_no_bar_is_drawn_where_there_is_no_terminal(capsys: pytest.CaptureFixtur
         progress(0.5)
     printed = capsys.readouterr()
     assert (printed.out, printed.err.strip()) == ("", "")
+
+
+def test_every_source_has_its_own_style() -> None:
+    sources = [f"source {number}" for number in range(30)]
+    assert len({_style(source, sources) for source in sources}) == 30
+
+
+@pytest.mark.parametrize("hides_state", [False, True])
+def test_hidden_state_is_told_beside_the_verdicts(hides_state: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    facts = {
+        "window": 5,
+        "tolerance": [0.05, 0.1],
+        "noise": 0.0,
+        "rounded_to": 0.0,
+        "false_reject_rate": 0.05,
+        "realised_false_reject_rate": 0.0,
+        "hides_state": hides_state,
+    }
+    print_facts(facts, count=3)
+    assert ("depend on more than the observations show" in capsys.readouterr().err) == hides_state
