@@ -9,7 +9,8 @@ import pytest
 import turntable
 from cart import CART, Clipped, pushes
 from imitable.arrays import Array, Arrays, Generator, Progress, no_progress
-from imitable.assessment import ASSESS_VERSION, Assessment, Exploration, assess, check_columns
+from imitable.assessment import ASSESS_VERSION, Assessment, Exploration, assess
+from imitable.check import check_columns
 from imitable.demonstrations import Demonstrations, join
 from imitable.errors import ImitableError
 from imitable.inverse_dynamics import Solved

@@ -225,7 +225,7 @@ def test_with_noise_single_windows_that_chaos_carries_off_do_not_count() -> None
 
 
 def test_too_few_own_windows_for_the_rate_are_an_error() -> None:
-    with pytest.raises(ImitableError, match=r"18 windows .* too few for a false reject rate of 0\.05: .*check their units.*or raise"):
+    with pytest.raises(ImitableError, match=r"18 windows .* too few for a false reject rate of 0\.05: .*check units.*or raise"):
         FEASIBILITY.tolerance_of(of_own([0.1] * 18))
     FEASIBILITY.tolerance_of(of_own([0.1] * 19))
 

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from imitable.arrays import Array, Arrays, Booleans, Generator, Integers, Progress, no_progress, one_thread, part_of
+from imitable.check import check_columns
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError, check_fields
 from imitable.inverse_dynamics import (
@@ -327,24 +328,3 @@ NEGLIGIBLE_NOISE = 0.02
 """Estimates up to this count as no noise: contacts make the estimate a little too large."""
 MAX_NOISE = 3.0
 """Estimates from here on count as no noise: such noise would hide every step, so the data more likely do not fit the robot."""
-
-
-def check_columns(demonstrations: Demonstrations, robot: Simulator, *, name: str = "demonstrations") -> None:
-    """Demonstrations must have the robot's observation columns, in its order."""
-    given, wanted = demonstrations.observation_names, robot.observation_names
-    if given is not None and set(given) != set(wanted):
-        lacking, foreign = ([repr(each) for each in one if each not in other] for one, other in ((wanted, given), (given, wanted)))
-        parts = [f"{does} {', '.join(names)}" for does, names in (("lack", lacking), ("have", foreign)) if names]
-        more = ", which the robot does not have" if foreign else ""
-        raise ImitableError(f"{name} {' and '.join(parts)}{more}; give observations in the robot's columns: {', '.join(wanted)}")
-    if demonstrations.width != len(wanted):
-        raise ImitableError(
-            f"{name} have {demonstrations.width} observation columns, but the robot has {len(wanted)} ({', '.join(wanted)}); "
-            "give observations in the robot's columns"
-        )
-    if given is not None and given != wanted:
-        place = next(number for number, (mine, yours) in enumerate(zip(given, wanted, strict=True)) if mine != yours)
-        raise ImitableError(
-            f"{name} have the same columns in another order: column {place} is {given[place]!r} where the robot has {wanted[place]!r}; "
-            f"give them as {', '.join(wanted)}"
-        )

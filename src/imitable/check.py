@@ -7,6 +7,7 @@ import numpy as np
 
 from imitable.arrays import Array, Booleans
 from imitable.demonstrations import Demonstrations
+from imitable.errors import ImitableError
 from imitable.simulators import Simulator, joint_ranges, restorable
 
 if TYPE_CHECKING:
@@ -36,6 +37,27 @@ class Walk:
     states: Array
     actions: Array
     next_states: Array
+
+
+def check_columns(demonstrations: Demonstrations, robot: Simulator, *, name: str = "demonstrations") -> None:
+    """Demonstrations must have the robot's observation columns, in its order."""
+    given, wanted = demonstrations.observation_names, robot.observation_names
+    if given is not None and set(given) != set(wanted):
+        lacking, foreign = ([repr(each) for each in one if each not in other] for one, other in ((wanted, given), (given, wanted)))
+        parts = [f"{does} {', '.join(names)}" for does, names in (("lack", lacking), ("have", foreign)) if names]
+        more = ", which the robot does not have" if foreign else ""
+        raise ImitableError(f"{name} {' and '.join(parts)}{more}; give observations in the robot's columns: {', '.join(wanted)}")
+    if demonstrations.width != len(wanted):
+        raise ImitableError(
+            f"{name} have {demonstrations.width} observation columns, but the robot has {len(wanted)} ({', '.join(wanted)}); "
+            "give observations in the robot's columns"
+        )
+    if given is not None and given != wanted:
+        place = next(number for number, (mine, yours) in enumerate(zip(given, wanted, strict=True)) if mine != yours)
+        raise ImitableError(
+            f"{name} have the same columns in another order: column {place} is {given[place]!r} where the robot has {wanted[place]!r}; "
+            f"give them as {', '.join(wanted)}"
+        )
 
 
 def check_robot(robot: Simulator, observations: Array | None = None, *, seed: int = 0) -> list[str]:
@@ -135,14 +157,21 @@ def check_round_trip(robot: Simulator, walk: Walk) -> list[str]:
     if wrong.any():
         return [f"observations do not survive restore and observe: {', '.join(names[wrong])}; pass a state_map that gets them right"]
     found = []
-    clipped = ~restorable(robot, observations)
-    if clipped.any():
-        hit = ", ".join(names[_at_clip(body, observations).any(axis=0)]) if body is not None else "by its own account"
+    unknown = ~restorable(robot, observations)
+    at_clip = _at_clip(body, observations) if body is not None else unknown[:, None]
+    instead = "windows start at other observations, and training carries the state along; or record"
+    if (clipped := unknown & at_clip.any(axis=1)).any():
+        hit = ", ".join(names[at_clip.any(axis=0)]) if body is not None else "by its own account"
         found.append(
             f"warning: {clipped.mean():.1%} of its own random observations are clipped ({hit}), which does not determine the state: "
-            "windows start at other observations, and training carries the state along; or record qvel unclipped and pass a state_map"
+            f"{instead} qvel unclipped and pass a state_map"
         )
-    failing = (_misses(robot, restored, walk.actions, wanted) > STEP_TOLERANCE)[~clipped]
+    if (turned := unknown & ~clipped).any():
+        found.append(
+            f"warning: {turned.mean():.1%} of its own random observations show an angle, by its sine and cosine, that may be one of two "
+            f"within its joint's limits: {instead} qpos and pass a state_map"
+        )
+    failing = (_misses(robot, restored, walk.actions, wanted) > STEP_TOLERANCE)[~unknown]
     share = failing.any(axis=1).mean() if len(failing) else 0.0
     if share > REJECTED:
         hidden = ", ".join(body.inverse.hidden) if body is not None and body.inverse is not None else ""

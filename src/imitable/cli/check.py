@@ -7,8 +7,7 @@ from typing import Annotated, Any
 from tyro.conf import Positional, arg
 
 from imitable.arrays import one_thread
-from imitable.assessment import check_columns
-from imitable.check import WARNING, check_demonstrations, check_robot
+from imitable.check import WARNING, check_columns, check_demonstrations, check_robot
 from imitable.cli.options import RobotName, RobotSettings, RobotSettingsArgument
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from imitable.arrays import Progress, no_progress, one_thread, part_of
-from imitable.assessment import ASSESS_VERSION, CacheLookup, check_columns, no_cache
+from imitable.assessment import ASSESS_VERSION, CacheLookup, no_cache
+from imitable.check import check_columns
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
 from imitable.evaluation import N_EVAL_EPISODES
