@@ -34,6 +34,24 @@ class Mutant:
 
 
 MUTANTS = (
+    Mutant("a quaternion keeps its sign", "simulators/continuity.py", "< 0, -1.0, 1.0)", "< -np.inf, -1.0, 1.0)", "continuity"),
+    Mutant("turns go on in the next trajectory", "simulators/continuity.py", "turns - turns[begin]", "turns", "continuity"),
+    Mutant("a fast wheel is unwrapped", "simulators/continuity.py", "<= TURN * (1 + 1e-6)", "<= np.inf", "continuity"),
+    Mutant(
+        "two angles of one sine and cosine are not told", "simulators/continuity.py", "limited & another", "limited & False", "continuity"
+    ),
+    Mutant(
+        "limit factors count from the middle", "inverse_dynamics/base.py", "actions / high", "(actions - low) / high", "inverse_dynamics"
+    ),
+    Mutant("absurd limit factors are told", "inverse_dynamics/base.py", "factors > MAX_FACTOR", "factors > np.inf", "inverse_dynamics"),
+    Mutant(
+        "small noise is not in the tolerance",
+        "tracking.py",
+        "noisy(trajectories, max(noise, observation_noise)",
+        "noisy(trajectories, noise",
+        "tracking",
+    ),
+    Mutant("narrow rejections are not told", "cli/score.py", "narrow.mean() >= MUCH", "narrow.mean() > 1", "cli"),
     # Files
     Mutant("files are written in place", "store/files.py", 'f".{path.name}.{os.getpid()}.partial"', "path.name", "store_files"),
     Mutant("nothing waits for the disk", "store/files.py", "                _sync(*", "                len(", "store_files"),
@@ -172,7 +190,7 @@ MUTANTS = (
     Mutant("the robot is put back at each step", "replay.py", "(time - 1) % window == 0", "True", "replay"),
     Mutant(
         "step_scale as mean absolute change",
-        "inverse_dynamics/solved.py",
+        "inverse_dynamics/base.py",
         "(observations[rows + 1] - observations[rows]).std(axis=0)",
         "np.abs(observations[rows + 1] - observations[rows]).mean(axis=0)",
         "details",
@@ -455,7 +473,7 @@ MUTANTS = (
     ),
     Mutant(
         "rounding counts in columns that never move",
-        "inverse_dynamics/solved.py",
+        "inverse_dynamics/base.py",
         "MIN_RELATIVE_SCALE = 1e-3",
         "MIN_RELATIVE_SCALE = 1e-12",
         "solved",
