@@ -207,8 +207,8 @@ def check_observations(robot: Simulator, observations: Array, walk: Walk) -> lis
     clipped = ~restorable(robot, good)
     if clipped.any():
         found.append(
-            f"warning: {clipped.mean():.1%} of the observations do not determine the state (a clipped velocity, or an angle of two possible "
-            "turns): windows start at others"
+            f"warning: {clipped.mean():.1%} of the observations do not determine the state (a clipped velocity, or an angle of two "
+            "possible turns): windows start at others"
         )
     wrong = (np.abs(robot.observe(robot.restore(good)) - good) > 1e-6 * (1 + np.abs(good))).any(axis=0)
     if wrong.any():
