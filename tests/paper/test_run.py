@@ -191,7 +191,7 @@ def test_demonstrations_that_do_not_fit_leave_the_folder_as_it_was(demonstration
 
 def test_a_composition_is_of_the_tasks_own_demonstrations(demonstrations: Demonstrations, tmp_path: Path) -> None:
     with pytest.raises(ImitableError, match="composition 'released' mixes the task's own demonstrations; leave it out"):
-        run_in_folder(cloning(), tmp_path / "run", seed=0, demonstrations=demonstrations, composition="released")
+        run_in_folder(cloning(composition="released"), tmp_path / "run", seed=0, demonstrations=demonstrations)
     assert not (tmp_path / "run").exists()
 
 
@@ -376,7 +376,7 @@ def test_saved_demonstrations_of_the_task_and_collected_ones_run_alike(tmp_path:
 
 
 def test_the_composition_is_that_of_the_released_scripts_when_asked_for(tmp_path: Path) -> None:
-    run_in_folder(cloning(NONE), tmp_path, seed=0, composition="released")
+    run_in_folder(cloning(NONE, composition="released"), tmp_path, seed=0)
     sources = read_table(tmp_path / "scores.parquet")["source"].tolist()
     assert [sources.count(source) for source in ("optimal", "suboptimal", "other-dynamics")] == [300, 200, 500]
     assert json.loads((tmp_path / "config.json").read_text())["composition"] == "released"

@@ -75,16 +75,22 @@ def run(
     resume: Resume = False,
 ) -> None:
     """Learn a policy from a task's demonstrations, or your own, and evaluate it."""
-    experiment = Experiment.of(find_task(task), find_method(method), learner=learner, inverse=inverse, overrides=overrides)
+    experiment = Experiment.of(
+        find_task(task),
+        find_method(method),
+        learner=learner,
+        inverse=inverse,
+        overrides=overrides,
+        composition=composition,
+        count=count,
+        episodes=episodes,
+    )
     with progress_bar(f"{task} {method}") as progress:
         result = run_in_folder(
             experiment,
             output,
             seed=seed,
             demonstrations=None if demos is None else read(demos),
-            composition=composition,
-            count=count,
-            episodes=episodes,
             overwrite=overwrite,
             resume=resume,
             cache=default_cache(),

@@ -34,10 +34,22 @@ class Experiment:
     method: Method
     score: Score
     learner: Learner
+    composition: str = "paper"  # of the task's own demonstrations
+    count: int = DEMONSTRATIONS  # of these
+    episodes: int = N_EVAL_EPISODES  # of each evaluation
 
     @classmethod
     def of(
-        cls, task: Task, method: Method, *, learner: str | None = None, inverse: str | None = None, overrides: Sequence[str] = ()
+        cls,
+        task: Task,
+        method: Method,
+        *,
+        learner: str | None = None,
+        inverse: str | None = None,
+        overrides: Sequence[str] = (),
+        composition: str = "paper",
+        count: int = DEMONSTRATIONS,
+        episodes: int = N_EVAL_EPISODES,
     ) -> "Experiment":
         """With the learner that the method insists on, that is asked for, or that is the task's own; and numbers replaced by overrides."""
         if learner is not None and method.learner not in (None, learner):
@@ -48,22 +60,14 @@ class Experiment:
         of_score = [each for each in overrides if each.startswith("score.")]
         task, chosen = with_overrides(task, chosen, [each for each in overrides if each not in of_score])
         score = with_replaced({"score": method.score(task)}, of_score, place=f" of {method.name}")["score"]
-        return cls(task, method, score, chosen)
+        return cls(task, method, score, chosen, composition, count, episodes)
 
-    def config(
-        self,
-        *,
-        seed: int,
-        demonstrations: Demonstrations | None = None,
-        composition: str = "paper",
-        count: int = DEMONSTRATIONS,
-        episodes: int = N_EVAL_EPISODES,
-    ) -> dict[str, Any]:
+    def config(self, *, seed: int, demonstrations: Demonstrations | None = None) -> dict[str, Any]:
         """Everything a run's numbers depend on."""
         task = self.task
         if demonstrations is None:
-            source = {"composition": composition, "demonstrators": described(task.demonstrators), "collect version": COLLECT_VERSION}
-            source |= {"count": count} if count != DEMONSTRATIONS else {}
+            source = {"composition": self.composition, "demonstrators": described(task.demonstrators), "collect version": COLLECT_VERSION}
+            source |= {"count": self.count} if self.count != DEMONSTRATIONS else {}
         else:
             source = {"sha256 of demonstrations": demonstrations.digest}
         parts = {"robot": task.robot, "model": task.model, "exploration": task.exploration, "score": self.score, "learner": self.learner}
@@ -75,7 +79,7 @@ class Experiment:
             "method": self.method.name,
             "seed": Streams(seed).seed,  # checked
             **source,
-            **({"episodes": episodes} if episodes != N_EVAL_EPISODES else {}),
+            **({"episodes": self.episodes} if self.episodes != N_EVAL_EPISODES else {}),
             **{name: described(part) for name, part in parts.items()},
             "versions": {**versions(), **stages},
         }
@@ -85,9 +89,6 @@ class Experiment:
         *,
         seed: int,
         demonstrations: Demonstrations | None = None,
-        composition: str = "paper",
-        count: int = DEMONSTRATIONS,
-        episodes: int = N_EVAL_EPISODES,
         cache: CacheLookup = no_cache,
         record: Record | None = None,
         progress: Progress = no_progress,
@@ -95,8 +96,8 @@ class Experiment:
         """Learn a policy for the task's robot from its own demonstrations, or from those that are given, and evaluate it."""
         task = self.task
         if demonstrations is None:
-            collecting = part_of(progress, 0.0, 0.1)
-            demonstrations = collected(task, seed=seed, count=count, composition=composition, cache=cache, progress=collecting)
+            part = part_of(progress, 0.0, 0.1)
+            demonstrations = collected(task, seed=seed, count=self.count, composition=self.composition, cache=cache, progress=part)
         return imitate(
             demonstrations,
             task.robot,
@@ -106,7 +107,7 @@ class Experiment:
             exploration=task.exploration,
             evaluated_on=task.evaluated_on,
             seed=seed,
-            episodes=episodes,
+            episodes=self.episodes,
             cache=cache,
             record=record,
             progress=part_of(progress, 0.1, 1.0),
@@ -124,9 +125,6 @@ def run_in_folder(
     *,
     seed: int,
     demonstrations: Demonstrations | None = None,
-    composition: str = "paper",
-    count: int = DEMONSTRATIONS,
-    episodes: int = N_EVAL_EPISODES,
     overwrite: bool = False,
     resume: bool = False,
     cache: CacheLookup = no_cache,
@@ -134,17 +132,18 @@ def run_in_folder(
 ) -> dict[str, Any]:
     """`Experiment.run` in a folder, and what its result.json holds; interrupted and resumed, it gives the curve of an uninterrupted run."""
     if demonstrations is not None:
-        if composition != "paper":
-            raise ImitableError(f"composition {composition!r} mixes the task's own demonstrations; leave it out when you give others")
+        if experiment.composition != "paper":
+            raise ImitableError(
+                f"composition {experiment.composition!r} mixes the task's own demonstrations; leave it out when you give others"
+            )
         check_columns(demonstrations, experiment.task.robot)
     record = RunFolder(folder)
-    given: dict[str, Any] = {"demonstrations": demonstrations, "composition": composition, "count": count, "episodes": episodes}
-    config = experiment.config(seed=seed, **given)
+    config = experiment.config(seed=seed, demonstrations=demonstrations)
     with record.lock():
         record.open(config, overwrite=overwrite, resume=resume)
         if (finished := record.result()) is not None:
             return finished
-        return record.finish(experiment.run(seed=seed, **given, cache=cache, record=record, progress=progress))
+        return record.finish(experiment.run(seed=seed, demonstrations=demonstrations, cache=cache, record=record, progress=progress))
 
 
 @one_thread()

@@ -67,10 +67,6 @@ class Settings:
         pairs = [*((f"--{name}", value) for name, value in self.given.items()), *(("--set", each) for each in self.overrides)]
         return [part for pair in pairs for part in pair]
 
-    def experiment(self, task: str, method: str) -> Experiment:
-        options = {"learner": self.learner, "inverse": self.inverse, "overrides": self.overrides}
-        return Experiment.of(find_task(task), find_method(method), **options)  # type: ignore[arg-type]
-
 
 OWN = Settings()
 
@@ -99,9 +95,7 @@ class Cell:
         RunFolder(self.folder).check(self.config())
 
     def config(self) -> dict[str, Any]:
-        settings = self.settings
-        experiment = settings.experiment(self.task, self.method)
-        return experiment.config(seed=self.seed, composition=settings.composition, count=settings.count, episodes=settings.episodes)
+        return Experiment.of(find_task(self.task), find_method(self.method), **vars(self.settings)).config(seed=self.seed)
 
 
 @dataclass(frozen=True)
