@@ -247,8 +247,8 @@ MUTANTS = (
     Mutant(
         "actions are not clipped",
         "networks.py",
-        "np.clip(self.mean(self.inputs(observations)), self.low, self.high)",
-        "self.mean(self.inputs(observations))",
+        "np.clip(self.mean_actions(self.normalize_obs(observations)), self.low, self.high)",
+        "self.mean_actions(self.normalize_obs(observations))",
         "networks",
     ),
     Mutant("inputs are not centered", "networks.py", "(observations - self.center) / self.scale", "observations / self.scale", "networks"),

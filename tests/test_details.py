@@ -31,7 +31,7 @@ def policy_moved(monkeypatch: pytest.MonkeyPatch, *shares: float) -> float:
     policy = Policy.fresh(Mlp((2, 1)), center=np.zeros(2), scale=np.ones(2), low=-np.ones(1), high=np.ones(1), rng=rng, std=1.0)
     signs = rng.choice(np.float32([-1, 1]), (400, 1))  # one standard deviation off, so that only the mean moves
     advantages = (signs[:, 0] * (1 + inputs[:, 0])).astype(np.float32)
-    batch = TrainingBatch(inputs, policy.mean(inputs) + signs, advantages - advantages.mean(), np.zeros((400, 1), np.float32))
+    batch = TrainingBatch(inputs, policy.mean_actions(inputs) + signs, advantages - advantages.mean(), np.zeros((400, 1), np.float32))
     forward, calls = Mlp.forward, []
 
     def bent(self: Mlp, parameters: Float32, given: Float32, masks: tuple[Float32, ...] = ()) -> list[Float32]:

@@ -236,7 +236,7 @@ def test_sampled_actions_scatter_around_the_unclipped_mean_by_the_standard_devia
     acting = policy()
     observation = np.zeros((20_000, 3))
     drawn = acting.sample(observation, np.random.default_rng(0))
-    mean = acting.mean(acting.inputs(observation[:1]))[0]
+    mean = acting.mean_actions(acting.normalize_obs(observation[:1]))[0]
     std = np.exp(acting.log_std)
     assert (np.abs(drawn.mean(axis=0) - mean) < 4 * std / np.sqrt(20_000)).all()
     assert drawn.std(axis=0) == pytest.approx(std, rel=0.03)

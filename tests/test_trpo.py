@@ -164,7 +164,7 @@ def batch_of(policy: Policy, count: int = 40, seed: int = 1) -> TrainingBatch:
     actions = policy.sample(observations, rng).astype(np.float32)
     advantages = (actions[:, 0] - 0.5 * actions[:, 1] ** 2 + 0.1 * rng.normal(size=count)).astype(np.float32)
     standardized = (advantages - advantages.mean()) / advantages.std()
-    return TrainingBatch(policy.inputs(observations), actions, standardized, np.zeros((count, 1), np.float32))
+    return TrainingBatch(policy.normalize_obs(observations), actions, standardized, np.zeros((count, 1), np.float32))
 
 
 def distribution(theta: np.ndarray, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -305,7 +305,7 @@ def test_the_value_function_learns_and_the_old_agent_is_left_alone() -> None:
     agent, rng = start(SMALL), np.random.default_rng(1)
     rollout = SMALL.collect_rollouts(turntable.CLOCKWISE, agent, rng=rng)
     before = {name: array.copy() for name, array in agent.arrays().items()}
-    network, inputs = SMALL.value_network(4), agent.policy.inputs(rollout.observations.reshape(-1, 4))
+    network, inputs = SMALL.value_network(4), agent.policy.normalize_obs(rollout.observations.reshape(-1, 4))
     targets = np.full((400, 1), -3.0, np.float32)
     batch = TrainingBatch(inputs, np.zeros((400, 1), np.float32), np.zeros(400, np.float32), targets)
     patient = replace(SMALL, value_learning_rate=0.01, value_epochs=50)

@@ -55,57 +55,57 @@ class Mlp:
             start = end
         return views
 
-    def forward(self, parameters: Float32, inputs: Float32, masks: Sequence[Float32] = ()) -> list[Float32]:
-        """The inputs, every hidden activation times its mask (for dropout), and last the outputs; what `backward` and `jvp` need."""
-        values = [inputs]
+    def forward(self, parameters: Float32, inputs: Float32, dropout_masks: Sequence[Float32] = ()) -> list[Float32]:
+        """The inputs, every hidden layer's activations times its dropout mask, and last the outputs; what `backward` and `jvp` need."""
+        activations = [inputs]
         *hidden, (head_weights, head_bias) = self.layers(parameters)
         for weights, bias in hidden:
-            value = values[-1] @ weights
+            value = activations[-1] @ weights
             value += bias
             value = np.tanh(value, out=value) if self.activation == "tanh" else np.maximum(value, 0, out=value)
-            values.append(value * masks[len(values) - 1] if masks else value)
-        values.append(values[-1] @ head_weights + head_bias)
-        return values
+            activations.append(value * dropout_masks[len(activations) - 1] if dropout_masks else value)
+        activations.append(activations[-1] @ head_weights + head_bias)
+        return activations
 
-    def activation_derivatives(self, values: list[Float32]) -> list[Float32]:
-        """The activation's derivative at every hidden unit, from the values that `forward` gave."""
+    def activation_derivatives(self, activations: list[Float32]) -> list[Float32]:
+        """The activation's derivative at every hidden unit, from the activations that `forward` gave."""
         if self.activation == "relu":
-            return [np.asarray(value > 0, np.float32) for value in values[1:-1]]
-        return [np.float32(1.0) - value * value for value in values[1:-1]]
+            return [np.asarray(value > 0, np.float32) for value in activations[1:-1]]
+        return [np.float32(1.0) - value * value for value in activations[1:-1]]
 
     def backward(
-        self, parameters: Float32, values: list[Float32], output_gradients: Float32, derivatives: list[Float32] | None = None
+        self, parameters: Float32, activations: list[Float32], output_gradients: Float32, derivatives: list[Float32] | None = None
     ) -> Float32:
         """(size,) gradient summed over the batch: the outputs' gradients times the Jacobian."""
-        derivatives = self.activation_derivatives(values) if derivatives is None else derivatives
+        derivatives = self.activation_derivatives(activations) if derivatives is None else derivatives
         gradient = np.empty(self.size, np.float32)
         upstream = output_gradients
         weights_of, gradient_of = self.layers(parameters), self.layers(gradient)
         for layer in reversed(range(len(weights_of))):
             weights_gradient, bias_gradient = gradient_of[layer]
-            np.matmul(values[layer].T, upstream, out=weights_gradient)
+            np.matmul(activations[layer].T, upstream, out=weights_gradient)
             upstream.sum(axis=0, out=bias_gradient)
             if layer:
                 upstream = upstream @ weights_of[layer][0].T
                 upstream *= derivatives[layer - 1]
         return gradient
 
-    def input_gradients(self, parameters: Float32, values: list[Float32], output_gradients: Float32) -> Float32:
+    def input_gradients(self, parameters: Float32, activations: list[Float32], output_gradients: Float32) -> Float32:
         """(N, inputs) gradient of the outputs, weighted by `output_gradients`, with respect to the inputs."""
         upstream = output_gradients
-        derivatives = [*reversed(self.activation_derivatives(values)), None]
+        derivatives = [*reversed(self.activation_derivatives(activations)), None]
         for (weights, _), derivative in zip(reversed(self.layers(parameters)), derivatives, strict=True):
             upstream = upstream @ weights.T
             if derivative is not None:
                 upstream *= derivative
         return upstream
 
-    def directional_derivative_gradient(self, parameters: Float32, values: list[Float32], directions: Float32) -> Float32:
+    def directional_derivative_gradient(self, parameters: Float32, activations: list[Float32], directions: Float32) -> Float32:
         """(size,) gradient, summed over the batch, of the outputs' derivative along the input directions (N, inputs).
 
-        A second derivative: forward mode along the directions, then reverse mode through both the values and their tangents.
+        A second derivative: forward mode along the directions, then reverse mode through both the activations and their tangents.
         """
-        layers, derivatives = self.layers(parameters), self.activation_derivatives(values)
+        layers, derivatives = self.layers(parameters), self.activation_derivatives(activations)
         tangents, pre_activation_tangents = [directions], []
         for (weights, _), derivative in zip(layers[:-1], derivatives, strict=True):
             pre_activation_tangents.append(tangents[-1] @ weights)
@@ -114,27 +114,27 @@ class Mlp:
         gradient_of = self.layers(gradient)
         gradient_of[-1][0][:] = tangents[-1].sum(axis=0)[:, None]
         tangent_gradient = np.broadcast_to(layers[-1][0].sum(axis=1), tangents[-1].shape)
-        value_gradient: Float32 | None = None  # of the pre-activations
+        pre_activation_gradient: Float32 | None = None  # of the pre-activations
         for layer in reversed(range(len(derivatives))):
             weights_gradient, bias_gradient = gradient_of[layer]
-            through_values = np.float32(0) if value_gradient is None else value_gradient @ layers[layer + 1][0].T
+            through_activations = np.float32(0) if pre_activation_gradient is None else pre_activation_gradient @ layers[layer + 1][0].T
             if self.activation == "tanh":  # the derivative 1 - tanh^2 depends on the value; a rectifier's does not
-                through_values = through_values - 2 * values[layer + 1] * tangent_gradient * pre_activation_tangents[layer]
-            value_gradient = through_values * derivatives[layer]
+                through_activations = through_activations - 2 * activations[layer + 1] * tangent_gradient * pre_activation_tangents[layer]
+            pre_activation_gradient = through_activations * derivatives[layer]
             tangent_gradient = tangent_gradient * derivatives[layer]
-            weights_gradient[:] = tangents[layer].T @ tangent_gradient + values[layer].T @ value_gradient
-            bias_gradient[:] = value_gradient.sum(axis=0)
+            weights_gradient[:] = tangents[layer].T @ tangent_gradient + activations[layer].T @ pre_activation_gradient
+            bias_gradient[:] = pre_activation_gradient.sum(axis=0)
             tangent_gradient = tangent_gradient @ layers[layer][0].T
         return gradient
 
-    def jvp(self, parameters: Float32, values: list[Float32], direction: Float32, derivatives: list[Float32] | None = None) -> Float32:
+    def jvp(self, parameters: Float32, activations: list[Float32], direction: Float32, derivatives: list[Float32] | None = None) -> Float32:
         """(N, outputs) the Jacobian of the outputs with respect to the parameters, times `direction` (size,)."""
-        derivatives = self.activation_derivatives(values) if derivatives is None else derivatives
+        derivatives = self.activation_derivatives(activations) if derivatives is None else derivatives
         (weights_direction, bias_direction), *directions = self.layers(direction)
-        tangent = values[0] @ weights_direction
+        tangent = activations[0] @ weights_direction
         tangent += bias_direction
         for (weights, _), (weights_direction, bias_direction), value, derivative in zip(
-            self.layers(parameters)[1:], directions, values[1:-1], derivatives, strict=True
+            self.layers(parameters)[1:], directions, activations[1:-1], derivatives, strict=True
         ):
             tangent *= derivative
             tangent = tangent @ weights
@@ -218,7 +218,7 @@ class Policy:
 
     def __call__(self, observations: Array) -> Array:
         """(N, action) mean actions."""
-        return np.clip(self.mean(self.inputs(observations)), self.low, self.high).astype(np.float64)
+        return np.clip(self.mean_actions(self.normalize_obs(observations)), self.low, self.high).astype(np.float64)
 
     def predict(
         self,
@@ -249,13 +249,15 @@ class Policy:
         """(N, action) actions drawn around the mean, not clipped: the simulator does that."""
         if not len(self.log_std):
             raise ImitableError("this policy is deterministic (its log_std is empty), so it cannot sample; call it for mean actions")
-        mean = self.mean(self.inputs(observations))
+        mean = self.mean_actions(self.normalize_obs(observations))
         return (mean + np.exp(self.log_std) * rng.standard_normal(mean.shape, np.float32)).astype(np.float64)
 
-    def inputs(self, observations: Array) -> Float32:
+    def normalize_obs(self, observations: Array) -> Float32:
+        """(N, observation) centered and scaled, as the network sees them."""
         return ((observations - self.center) / self.scale).astype(np.float32)
 
-    def mean(self, inputs: Float32) -> Float32:
+    def mean_actions(self, inputs: Float32) -> Float32:
+        """(N, action) of such inputs, not clipped."""
         return self.network.forward(self.parameters, inputs)[-1]
 
     def save(self, path: Path | str) -> None:

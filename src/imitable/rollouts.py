@@ -163,8 +163,8 @@ def run_episodes(
         if not len(alive):
             break
     by_episode, actions_by_episode = np.stack(observations, axis=1), np.stack(actions, axis=1)
-    inside = np.arange(by_episode.shape[1]) <= lengths[:, None]
-    trajectories = Demonstrations(by_episode[inside], lengths, returns, observation_names=simulator.observation_names)
+    within_episode = np.arange(by_episode.shape[1]) <= lengths[:, None]
+    trajectories = Demonstrations(by_episode[within_episode], lengths, returns, observation_names=simulator.observation_names)
     return Episodes(trajectories, actions_by_episode[np.arange(len(actions)) < lengths[:, None]], n_diverged)
 
 
@@ -185,15 +185,14 @@ def random_actions(
     scale = 1.0 if min_action_scale == 1 else rng.uniform(min_action_scale, 1.0, (count, 1))
     middle = (simulator.action_high + simulator.action_low) / 2
     repeats = np.where(np.arange(count) % 2 == 0, 1, rng.integers(2, max(3, max_action_repeat), count))
-    held = np.zeros((count, len(simulator.action_low)))
-    clock = 0
+    actions = np.zeros((count, len(simulator.action_low)))
+    step = 0
 
     def act() -> Array:
-        nonlocal clock
-        fresh = middle + scale * (rng.uniform(simulator.action_low, simulator.action_high, held.shape) - middle)
-        renewed = (clock % repeats == 0)[:, None]
-        held[:] = np.where(renewed, fresh, held)
-        clock += 1
-        return held.copy()
+        nonlocal step
+        drawn = middle + scale * (rng.uniform(simulator.action_low, simulator.action_high, actions.shape) - middle)
+        actions[:] = np.where((step % repeats == 0)[:, None], drawn, actions)
+        step += 1
+        return actions.copy()
 
     return act

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -30,7 +29,7 @@ class TrainingBatch:
     """A rollout flattened over time and environments, one step per row."""
 
     inputs: Float32
-    """(row, observation) scaled for the policy."""
+    """(row, observation) normalized, as the networks see them."""
     actions: Float32
     """(row, action)"""
     advantages: Float32
@@ -50,11 +49,11 @@ def compute_returns_and_advantages(
     gae_lambda: float,
 ) -> TrainingBatch:
     """Advantages and value targets of the (time, env) rewards, by the value function."""
-    inputs = policy.inputs(rollout.observations.reshape(-1, policy.network.layer_sizes[0]))
+    inputs = policy.normalize_obs(rollout.observations.reshape(-1, policy.network.layer_sizes[0]))
     values = value_network.forward(value_parameters, inputs)[-1].reshape(rewards.shape).astype(np.float64)
     next_values = np.zeros(rewards.shape)
     next_values[:-1] = values[1:]
-    bootstrap_inputs = policy.inputs(rollout.next_observations[rollout.truncated])
+    bootstrap_inputs = policy.normalize_obs(rollout.next_observations[rollout.truncated])
     next_values[rollout.truncated] = value_network.forward(value_parameters, bootstrap_inputs)[-1][:, 0]
     advantages = compute_gae(rewards, values, next_values, rollout, gamma=gamma, gae_lambda=gae_lambda)
     standardized = ((advantages - advantages.mean()) / (advantages.std() + 1e-8)).reshape(-1).astype(np.float32)
@@ -99,9 +98,16 @@ def collect_episodes(
 ) -> Rollout:
     """As many environments as make about `batch_size` steps in one episode's length, all freshly reset."""
     reset = reset or initial_reset(simulator)
-    settings: dict[str, Any] = {"steps": simulator.horizon, "rng": rng, "reward": reward, "reset": reset}
     state = RolloutState(*reset(np.arange(n_envs_for(batch_size, simulator)), rng))
-    return collect_rollout(simulator, lambda observations: policy.sample(observations, rng), state=state, **settings)
+    return collect_rollout(
+        simulator,
+        lambda observations: policy.sample(observations, rng),
+        state=state,
+        steps=simulator.horizon,
+        rng=rng,
+        reward=reward,
+        reset=reset,
+    )
 
 
 @dataclass(frozen=True)
@@ -164,11 +170,17 @@ class Trpo:
     ) -> Rollout:
         """A batch under the agent's policy; environments are reset by `reset`, by default to the simulator's initial states."""
         policy, state = agent.policy, agent.rollout_state
-        settings: dict[str, Any] = {"rng": rng, "reward": reward, "reset": reset}
         if state is None:
-            return collect_episodes(simulator, policy, batch_size=self.batch_size, **settings)
-        steps = max(1, round(self.batch_size / len(state.steps_left)))
-        return collect_rollout(simulator, lambda observations: policy.sample(observations, rng), state=state, steps=steps, **settings)
+            return collect_episodes(simulator, policy, batch_size=self.batch_size, rng=rng, reward=reward, reset=reset)
+        return collect_rollout(
+            simulator,
+            lambda observations: policy.sample(observations, rng),
+            state=state,
+            steps=max(1, round(self.batch_size / len(state.steps_left))),
+            rng=rng,
+            reward=reward,
+            reset=reset,
+        )
 
     def update(self, agent: ActorCritic, rollout: Rollout, rewards: Array, *, rng: Generator) -> tuple[ActorCritic, dict[str, float]]:
         """One TRPO step on the (time, env) rewards and one fit of the value function."""
@@ -186,9 +198,9 @@ class Trpo:
         rows = len(batch.inputs)
         for _ in range(self.value_epochs):
             for minibatch in np.array_split(rng.permutation(rows), min(self.value_minibatches, rows)):
-                values = network.forward(parameters, batch.inputs[minibatch])
-                errors = values[-1] - batch.value_targets[minibatch]
-                optimizer.step(parameters, network.backward(parameters, values, errors * np.float32(2 / len(minibatch))))
+                activations = network.forward(parameters, batch.inputs[minibatch])
+                errors = activations[-1] - batch.value_targets[minibatch]
+                optimizer.step(parameters, network.backward(parameters, activations, errors * np.float32(2 / len(minibatch))))
         return parameters, optimizer
 
 
@@ -196,23 +208,23 @@ def trust_region_step(policy: Policy, batch: TrainingBatch, *, trpo: Trpo, rng: 
     """One natural-gradient step with a backtracking line search; the old policy where no step is accepted."""
     inputs, actions, advantages = batch.inputs, batch.actions, batch.advantages
     network, theta = policy.network, np.concatenate([policy.parameters, policy.log_std])
-    values = network.forward(policy.parameters, inputs)
-    mean, variance = values[-1], np.exp(2 * policy.log_std)
+    activations = network.forward(policy.parameters, inputs)
+    mean, variance = activations[-1], np.exp(2 * policy.log_std)
     action_errors = actions - mean
     inverse_count = np.float32(1 / len(inputs))
     mean_gradients = action_errors / variance * (advantages * inverse_count)[:, None]
     log_std_gradient = ((action_errors**2 / variance - 1) * (advantages * inverse_count)[:, None]).sum(axis=0)
-    gradient = np.concatenate([network.backward(policy.parameters, values, mean_gradients), log_std_gradient])
+    gradient = np.concatenate([network.backward(policy.parameters, activations, mean_gradients), log_std_gradient])
 
     subset = rng.permutation(len(inputs))[: max(1, round(trpo.fisher_fraction * len(inputs)))]
-    subset_values = [each[subset] for each in values]
-    derivatives = network.activation_derivatives(subset_values)
-    precision = (1 / variance / len(subset_values[0])).astype(np.float32)
+    subset_activations = [each[subset] for each in activations]
+    derivatives = network.activation_derivatives(subset_activations)
+    precision = (1 / variance / len(subset_activations[0])).astype(np.float32)
 
     def fisher_vector_product(vector: Float32) -> Float32:
         """The KL's Hessian at the old policy, J' diag(1/variance) J for the mean and 2 for each log std, plus damping, times a vector."""
-        mean_tangents = network.jvp(policy.parameters, subset_values, vector[: network.size], derivatives)
-        through_mean = network.backward(policy.parameters, subset_values, mean_tangents * precision, derivatives)
+        mean_tangents = network.jvp(policy.parameters, subset_activations, vector[: network.size], derivatives)
+        through_mean = network.backward(policy.parameters, subset_activations, mean_tangents * precision, derivatives)
         through_log_std = 2 * vector[network.size :]
         return np.asarray(np.concatenate([through_mean, through_log_std]) + np.float32(trpo.cg_damping) * vector)
 
@@ -230,8 +242,8 @@ def trust_region_step(policy: Policy, batch: TrainingBatch, *, trpo: Trpo, rng: 
         new_variance = np.exp(2 * log_std)
         log_ratio = (0.5 * (action_errors**2 / variance - (actions - new_mean) ** 2 / new_variance) + policy.log_std - log_std).sum(axis=1)
         improvement = float(((np.exp(log_ratio) - 1) * advantages).mean())
-        divergence = (log_std - policy.log_std + (variance + (mean - new_mean) ** 2) / (2 * new_variance) - 0.5).sum(axis=1)
-        kl = float(divergence.mean())
+        kl_divergences = (log_std - policy.log_std + (variance + (mean - new_mean) ** 2) / (2 * new_variance) - 0.5).sum(axis=1)
+        kl = float(kl_divergences.mean())
         if kl <= trpo.max_kl and improvement > 0.1 * step_fraction * expected_improvement:
             return replace(policy, parameters=parameters, log_std=log_std), {"kl": kl, "surrogate improvement": improvement}
     return policy, {"kl": 0.0, "surrogate improvement": 0.0}

@@ -25,11 +25,11 @@ def interpolates(demonstrated: Float32, visited: Float32, rng: Generator) -> Flo
 
 def gradient_penalty_gradient(network: Mlp, parameters: Float32, points: Float32, *, coefficient: float) -> Float32:
     """Gradient of the gradient penalty, coefficient * E_points[(|dD/ds| - 1)^2] (Gulrajani et al., 2017)."""
-    values, ones = network.forward(parameters, points), np.ones((len(points), 1), np.float32)
-    gradients = network.input_gradients(parameters, values, ones)
+    activations, ones = network.forward(parameters, points), np.ones((len(points), 1), np.float32)
+    gradients = network.input_gradients(parameters, activations, ones)
     norms = np.linalg.norm(gradients, axis=1, keepdims=True)
     directions = gradients * (np.float32(2 * coefficient / len(points)) * (norms - 1) / (norms + 1e-8))
-    return network.directional_derivative_gradient(parameters, values, directions)
+    return network.directional_derivative_gradient(parameters, activations, directions)
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class Discriminator:
         inputs = np.concatenate([term.inputs for term in terms])
         if self.noise is not None:
             inputs += self.noise * rng.standard_normal(inputs.shape, np.float32)
-        values = self.network.forward(parameters, inputs)
-        probabilities = sigmoid(values[-1])
+        activations = self.network.forward(parameters, inputs)
+        probabilities = sigmoid(activations[-1])
         logit_gradients, start = np.empty_like(probabilities), 0
         accuracies: dict[float, list[float]] = {AGENT: [], DEMONSTRATED: []}
         for term in terms:
@@ -75,7 +75,7 @@ class Discriminator:
             start = rows.stop
             logit_gradients[rows, 0] = (probabilities[rows, 0] - np.float32(term.label)) * term.weights / np.float32(len(term.inputs))
             accuracies[term.label].append(float(((probabilities[rows] > 0.5) == (term.label == AGENT)).mean()))
-        gradient = self.network.backward(parameters, values, logit_gradients)
+        gradient = self.network.backward(parameters, activations, logit_gradients)
         if self.gradient_penalty:
             visited, demonstrated = inputs[: len(terms[0].inputs)], inputs[-len(terms[-1].inputs) :]
             points = interpolates(demonstrated, visited[rng.integers(len(visited), size=len(demonstrated))], rng)

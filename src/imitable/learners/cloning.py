@@ -67,7 +67,7 @@ class Cloning:
             center, scale = resume["center"], resume["scale"]
         network = Mlp((demonstrations.width, *self.hidden_sizes, len(robot.action_low)), activation=self.activation)
         policy = Policy.fresh(network, center=center, scale=scale, low=robot.action_low, high=robot.action_high, rng=rng)
-        inputs = policy.inputs(demonstrations.observations)
+        inputs = policy.normalize_obs(demonstrations.observations)
         # Rates such as a turn rate change wholly with one action, so in a demonstration they give away the last one, and a clone
         # learns to repeat it. Noise in units of what one action changes hides that, and leaves slow columns such as positions alone.
         # What a gait holds nearly still, one random action would change by more than the gait ever does: hence the maximum.
@@ -80,12 +80,12 @@ class Cloning:
         while done < self.updates:
             batch = sampler.draw_indices(self.batch_size, rng)
             seen = inputs[rows[batch]]
-            values = network.forward(parameters, seen + noise_std * rng.standard_normal(seen.shape, np.float32))
-            errors = values[-1] - targets[batch]
+            activations = network.forward(parameters, seen + noise_std * rng.standard_normal(seen.shape, np.float32))
+            errors = activations[-1] - targets[batch]
             gradients = np.clip(errors / np.float32(self.huber_delta), -1.0, 1.0) / np.float32(self.batch_size)
             annealing = 0.5 * (1 + math.cos(math.pi * done / self.updates))
             optimizer.learning_rate = self.learning_rate * annealing  # a Python float keeps Adam in float32
-            optimizer.step(parameters, network.backward(parameters, values, gradients))
+            optimizer.step(parameters, network.backward(parameters, activations, gradients))
             error_sum += float(np.abs(errors).mean())
             error_count += 1
             done += 1

@@ -45,8 +45,8 @@ class TrainedNetwork:
 
     def regress(self, inputs: Float32, targets: Float32, *, l2: float = 0.0, max_grad_norm: float = np.inf) -> None:
         """One step down the mean squared error of outputs, summed over them, + l2 |parameters|^2."""
-        values = self.network.forward(self.parameters, inputs)
-        gradient = self.network.backward(self.parameters, values, (values[-1] - targets) * np.float32(2 / len(inputs)))
+        activations = self.network.forward(self.parameters, inputs)
+        gradient = self.network.backward(self.parameters, activations, (activations[-1] - targets) * np.float32(2 / len(inputs)))
         gradient = np.pad(gradient, (0, len(self.parameters) - self.network.size))  # none of log_std
         self.step(gradient + np.float32(2 * l2) * self.parameters if l2 else gradient, max_grad_norm=max_grad_norm)
 
@@ -271,7 +271,7 @@ class SailState:
             rollout, rewards, policy, value.network, value.parameters, gamma=sail.gamma, gae_lambda=sail.gae_lambda
         )
         inputs, actions, advantages, value_targets = batch.inputs, batch.actions, batch.advantages[:, None], batch.value_targets
-        old_log_prob = log_prob(actions, policy.mean(inputs), policy.log_std)
+        old_log_prob = log_prob(actions, policy.mean_actions(inputs), policy.log_std)
         prior = self.action_prior(rollout.observations.reshape(len(inputs), -1))
         for _ in range(sail.n_epochs):
             for rows in np.array_split(self.rng.permutation(len(inputs)), max(1, len(inputs) // sail.minibatch_size)):
@@ -286,14 +286,14 @@ class SailState:
     def policy_gradient(self, inputs: Float32, actions: Float32, advantages: Float32, old_log_prob: Float32, prior: Float32) -> Float32:
         """Of mean |a_prior - mu|^2 + sum s^2 - 0.01 sum log s + ppo_coef * L_PPO."""
         network, log_std = self.actor.network, self.actor.parameters[self.actor.network.size :]
-        values, variance = network.forward(self.actor.parameters, inputs), np.exp(2 * log_std)
-        deviations, clip_range = actions - values[-1], self.sail.clip_range
-        ratio = np.exp(log_prob(actions, values[-1], log_std) - old_log_prob)
+        activations, variance = network.forward(self.actor.parameters, inputs), np.exp(2 * log_std)
+        deviations, clip_range = actions - activations[-1], self.sail.clip_range
+        ratio = np.exp(log_prob(actions, activations[-1], log_std) - old_log_prob)
         clipped = np.where(advantages > 0, ratio > 1 + clip_range, ratio < 1 - clip_range)  # the clipped term is the smaller one
         of_log_prob = np.where(clipped, 0, -self.sail.ppo_coef * advantages * ratio).astype(np.float32) / len(inputs)
-        of_means = of_log_prob * deviations / variance + (values[-1] - prior) * np.float32(2 / len(inputs))
+        of_means = of_log_prob * deviations / variance + (activations[-1] - prior) * np.float32(2 / len(inputs))
         of_log_std = (of_log_prob * (deviations**2 / variance - 1)).sum(axis=0) + 2 * variance - np.float32(0.01)
-        return np.concatenate([network.backward(self.actor.parameters, values, of_means.astype(np.float32)), of_log_std])
+        return np.concatenate([network.backward(self.actor.parameters, activations, of_means.astype(np.float32)), of_log_std])
 
     def snapshot(self) -> Arrays:
         arrays: Arrays = {"center": self.scaling.center, "scale": self.scaling.scale}

@@ -54,15 +54,16 @@ class Classifier:
             confidences = labels.confidences[picks]
             if not self.couples_samples:
                 confidences = np.full_like(confidences, confidences.mean())
-            masks = [
+            dropout_masks = [
                 (rng.random((len(rows), width)) >= self.dropout).astype(np.float32) / (1 - self.dropout) for width in self.hidden_sizes
             ]
-            values = network.forward(parameters, inputs[rows], masks)
+            activations = network.forward(parameters, inputs[rows], dropout_masks)
             gradients = risk_gradient(
-                values[-1][:, 0], confidences, unlabelled_share=np.float32(unknown / (known + unknown)), mostly_good=mostly_good
+                activations[-1][:, 0], confidences, unlabelled_share=np.float32(unknown / (known + unknown)), mostly_good=mostly_good
             )
-            derivatives = [mask - value * value * (1 - np.float32(self.dropout)) for mask, value in zip(masks, values[1:-1], strict=True)]
-            optimizer.step(parameters, network.backward(parameters, values, gradients[:, None], derivatives))
+            pairs = zip(dropout_masks, activations[1:-1], strict=True)
+            derivatives = [mask - value * value * (1 - np.float32(self.dropout)) for mask, value in pairs]
+            optimizer.step(parameters, network.backward(parameters, activations, gradients[:, None], derivatives))
         return lambda some: np.asarray(sigmoid(network.forward(parameters, some)[-1][:, 0]))
 
 
