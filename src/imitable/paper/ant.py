@@ -85,6 +85,7 @@ class Ant:
 # The paper confines the legs to 53 degrees from an axis; they are mounted on the diagonals, at 45 degrees.
 X_AXIS = Ant(hips=((-45.0, 8.0), (-8.0, 45.0), (-45.0, 8.0), (-8.0, 45.0)))
 Y_AXIS = Ant(hips=((-8.0, 45.0), (-45.0, 8.0), (-8.0, 45.0), (-45.0, 8.0)))
+ANTS = {"x-axis": X_AXIS, "y-axis": Y_AXIS}
 
 # With the usual standard deviation of 1 the cost of random actions exceeds the reward of standing, and an ant learns to fall at once.
 # Whether it ever does better than stand depends on the value function: fitted thoroughly, it sees that a small step forward was worth
@@ -105,19 +106,11 @@ WALKING = Trpo(
 
 def task(dynamics: str) -> Task:
     """Walk forward with legs confined to the neighbourhood of the x-axis or of the y-axis."""
-    along_x = dynamics == "x-axis"
-    target, other = (X_AXIS, Y_AXIS) if along_x else (Y_AXIS, X_AXIS)
     # The actuated joints. Where they take the torso depends on every contact on the way.
     joints = tuple(range(5, 13))
     return Task(
         f"ant/{dynamics}",
-        trained_demonstrators(
-            f"ant/{dynamics}",
-            target,
-            other_task="ant/y-axis" if along_x else "ant/x-axis",
-            other=other,
-            mixture=Mixture(optimal=0.01, suboptimal=0.495, other_dynamics=0.495),
-        ),
+        trained_demonstrators("ant", dynamics, ANTS, Mixture(optimal=0.01, suboptimal=0.495, other_dynamics=0.495)),
         replay_feasibility=ReplayFeasibility(delta_s=0.001, columns=joints),
         optimality=RectifiedOptimality(sigma=500.0, radius=np.inf),
         paper_exploration=Exploration(episodes=200, steps=None),

@@ -1,7 +1,7 @@
 """Who demonstrates on a task of the paper, and the mixture of demonstrations they give."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -105,15 +105,15 @@ def _load_policy(name: str) -> Policy:
     return Policy.load(POLICIES / f"{name}.safetensors")
 
 
-def trained_demonstrators(task: str, target: Simulator, *, other_task: str, other: Simulator, mixture: Mixture) -> Demonstrators:
-    """Demonstrators that are all policies shipped with the package."""
-    name, other_name = task.replace("/", "-"), other_task.replace("/", "-")
+def trained_demonstrators(body: str, dynamics: str, robots: Mapping[str, Simulator], mixture: Mixture) -> Demonstrators:
+    """Demonstrators that are all policies shipped with the package, on a pair of robots by dynamics."""
+    (other,) = robots.keys() - {dynamics}
     return Demonstrators(
-        target,
-        other,
-        optimal=TrainedPolicy(f"{name}-optimal"),
-        suboptimal=TrainedPolicy(f"{name}-suboptimal", sampled=True),
-        other_optimal=TrainedPolicy(f"{other_name}-optimal"),
+        robots[dynamics],
+        robots[other],
+        optimal=TrainedPolicy(f"{body}-{dynamics}-optimal"),
+        suboptimal=TrainedPolicy(f"{body}-{dynamics}-suboptimal", sampled=True),
+        other_optimal=TrainedPolicy(f"{body}-{other}-optimal"),
         mixture=mixture,
     )
 

@@ -103,21 +103,14 @@ def evenly_spread(count: int, rng: Generator) -> Array:
 
 CLOCKWISE = Reacher(lowest=-FARTHEST, highest=0.0)
 COUNTER_CLOCKWISE = Reacher(lowest=0.0, highest=FARTHEST)
+REACHERS = {"clockwise": CLOCKWISE, "counter-clockwise": COUNTER_CLOCKWISE}
 
 
 def task(dynamics: str) -> Task:
     """Reach for goals on either side with an arm that turns clockwise or counter-clockwise only."""
-    clockwise = dynamics == "clockwise"
-    target, other = (CLOCKWISE, COUNTER_CLOCKWISE) if clockwise else (COUNTER_CLOCKWISE, CLOCKWISE)
     return Task(
         f"reacher/{dynamics}",
-        trained_demonstrators(
-            f"reacher/{dynamics}",
-            target,
-            other_task="reacher/counter-clockwise" if clockwise else "reacher/clockwise",
-            other=other,
-            mixture=Mixture(optimal=0.05, suboptimal=0.90, other_dynamics=0.05),
-        ),
+        trained_demonstrators("reacher", dynamics, REACHERS, Mixture(optimal=0.05, suboptimal=0.90, other_dynamics=0.05)),
         # Where the arm is: goals match by construction, and velocities [rad/s] would drown the angle.
         replay_feasibility=ReplayFeasibility(delta_s=0.001, columns=(0, 1)),
         # The paper's sigma (50) and the released radius (0.1 m) leave 7 % of the samples to the optimal demonstrations of the paper's

@@ -86,6 +86,7 @@ class Swimmer:
 # them. `Swimmer(back=0.0)` is the exact lock.
 BACK_DISABLED = Swimmer(back=10.0)
 FRONT_DISABLED = Swimmer(front=10.0)
+SWIMMERS = {"back-disabled": BACK_DISABLED, "front-disabled": FRONT_DISABLED}
 
 # A swimmer's stroke pays off later than a discount of 0.995 looks ahead.
 SWIMMING = ExpertTraining(
@@ -109,19 +110,11 @@ NARROWING = ((50.0, 150), (30.0, 75), (20.0, 75), (13.0, 50))  # degrees, rounds
 
 def task(dynamics: str) -> Task:
     """Swim forward with the back or the front joint disabled."""
-    back = dynamics == "back-disabled"
-    target, other = (BACK_DISABLED, FRONT_DISABLED) if back else (FRONT_DISABLED, BACK_DISABLED)
     # The actuated joints. The heading and the velocities follow from them, but small errors there add up over 1000 steps.
     joints = (1, 2)
     return Task(
         f"swimmer/{dynamics}",
-        trained_demonstrators(
-            f"swimmer/{dynamics}",
-            target,
-            other_task="swimmer/front-disabled" if back else "swimmer/back-disabled",
-            other=other,
-            mixture=Mixture(optimal=0.01, suboptimal=0.495, other_dynamics=0.495),
-        ),
+        trained_demonstrators("swimmer", dynamics, SWIMMERS, Mixture(optimal=0.01, suboptimal=0.495, other_dynamics=0.495)),
         replay_feasibility=ReplayFeasibility(delta_s=0.0005, columns=joints),
         optimality=RectifiedOptimality(sigma=40.0, radius=np.inf),
         paper_exploration=Exploration(episodes=200, steps=None),
@@ -135,7 +128,7 @@ def task(dynamics: str) -> Task:
         training={
             "suboptimal": ExpertTraining(rounds=10, evaluation_episodes=100),
             "optimal": replace(SWIMMING, curriculum=tuple((Swimmer(back=limit), rounds) for limit, rounds in NARROWING))
-            if back
+            if dynamics == "back-disabled"
             else SWIMMING,
         },
     )
