@@ -47,9 +47,7 @@ def deploy(
         raise ImitableError("--hardware needs --driver franky; the fake arm has none")
     if hardware and execute and not i_am_at_the_estop:
         raise ImitableError("a robot moves only with --i-am-at-the-estop: someone's hand is at the emergency stop, and nobody is in reach")
-    check_writable(log)
-    if log.exists() and not overwrite:
-        raise ImitableError(f"{log} is there already; give another --log, or --overwrite to replace it")
+    check_writable(log, overwrite=overwrite)
     robot = Panda(dof=dof, arm=arm, timestep=1 / rate, horizon=round(SECONDS * rate))
     skill, limits = carrying(robot), robot.limits
     example = skill.observe(np.stack([skill.start, skill.start]))

@@ -7,7 +7,6 @@ from tyro.conf import arg
 
 from imitable.arrays import one_thread
 from imitable.cli.options import Composition, InverseName, LearnerName, MethodName, Output, Overrides, Overwrite, Resume, Seed, TaskName
-from imitable.errors import ImitableError
 from imitable.evaluation import N_EVAL_EPISODES
 from imitable.formats import FORMATS, npz, read
 from imitable.paper import TASK_NAMES
@@ -49,9 +48,7 @@ def collect(
 ) -> None:
     """Make a mixture of demonstrations with a task's own demonstrators."""
     chosen = find_task(task)
-    check_writable(output)
-    if output.exists() and not overwrite:
-        raise ImitableError(f"{output} is there already; give another place, or --overwrite to replace it")
+    check_writable(output, overwrite=overwrite)
     with progress_bar(f"{task} demonstrations") as progress:
         demonstrations = collected(chosen, seed=seed, count=count, composition=composition, cache=default_cache(), progress=progress)
     npz.write(demonstrations, output)

@@ -40,11 +40,9 @@ def render(
     """
     from imitable.simulators.rendering import DRAWN, Renderer, control_timestep, render_episode
 
-    if output.exists() and not overwrite:
-        raise ImitableError(f"{output} is there already; give another place, or --overwrite to replace it")
     if episodes < 1:
         raise ImitableError(f"episodes is {episodes}; a clip needs at least one")
-    check_video(output)
+    check_video(output, overwrite=overwrite)
     simulator, rng = find_robot(robot, **{**settings_of_run(policy, robot), **settings.given()}), Streams(seed).evaluating()
     example = simulator.observe(simulator.initial_states(2, rng))
     act = find_policy(policy, example=example, low=simulator.action_low, high=simulator.action_high, rng=rng)

@@ -1,6 +1,5 @@
 """Plain numpy archives: states, lengths and, where known, returns, sources and observation_names; nothing is ever pickled."""
 
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +8,14 @@ import numpy as np
 from imitable.arrays import Arrays
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
-from imitable.store.files import UnreadableError, read_arrays, write_atomically
+from imitable.store.files import UnreadableError, array_bytes, read_arrays, write_atomically
 
 EXPECTED = "expected a .npz with arrays states, lengths and optionally returns, sources and observation_names"
 
 
 def write(demonstrations: Demonstrations, path: Path | str, *, compressed: bool = True) -> None:
     """Write all that is known of the demonstrations."""
-    buffer = BytesIO()
-    (np.savez_compressed if compressed else np.savez)(buffer, allow_pickle=False, **to_arrays(demonstrations))
-    write_atomically(Path(path), buffer.getvalue())
+    write_atomically(Path(path), array_bytes(to_arrays(demonstrations), compressed=compressed))
 
 
 def read(path: Path | str) -> Demonstrations:

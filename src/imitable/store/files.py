@@ -112,11 +112,13 @@ def remove(path: Path) -> None:
         raise ImitableError(f"cannot remove {path}: {error.strerror}") from error
 
 
-def check_writable(path: Path) -> None:
-    """Refuse, before any work is done, a place where no file can be written."""
+def check_writable(path: Path, *, overwrite: bool = True) -> None:
+    """Refuse, before any work is done, a place where no file can be written, or where one is that must not be replaced."""
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
         raise ImitableError(f"cannot write {path}: {'it is a folder' if path.is_dir() else f'{folder} is not a writable folder'}")
+    if path.exists() and not overwrite:
+        raise ImitableError(f"{path} is there already; give another place, or --overwrite to replace it")
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -131,10 +133,10 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None
     write_atomically(path, array_bytes(arrays))
 
 
-def array_bytes(arrays: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
+def array_bytes(arrays: Mapping[str, np.ndarray[Any, Any]], *, compressed: bool = False) -> bytes:
     """A `.npz` without pickles."""
     buffer = BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
+    (np.savez_compressed if compressed else np.savez)(buffer, allow_pickle=False, **arrays)
     return buffer.getvalue()
 
 

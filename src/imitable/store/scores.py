@@ -13,13 +13,8 @@ from imitable.formats import npz
 from imitable.store.files import UnreadableError, check_writable, read_json, read_table, write_json, write_table
 from imitable.verdicts import Table
 
-SETTINGS, DEMONSTRATIONS, SCORES, STEPS, PICTURE = (
-    "settings.json",
-    "demonstrations.npz",
-    "scores.parquet",
-    "steps.parquet",
-    "scores.png",
-)
+SETTINGS, DEMONSTRATIONS = "settings.json", "demonstrations.npz"
+SCORES, STEPS, PICTURE = "scores.parquet", "steps.parquet", "scores.png"
 
 
 @dataclass(frozen=True)
@@ -31,9 +26,7 @@ class ScoreFolder:
     def open(self, *, overwrite: bool) -> None:
         """Refuse, before any work is done, to touch what is there."""
         for name in (SETTINGS, DEMONSTRATIONS, SCORES, STEPS, PICTURE):
-            check_writable(self.path / name)
-            if (self.path / name).exists() and not overwrite:
-                raise ImitableError(f"{self.path / name} is there already; give another folder, or --overwrite to replace it")
+            check_writable(self.path / name, overwrite=overwrite)
 
     def save(
         self,

@@ -18,11 +18,11 @@ from imitable.store.files import check_writable, remove_leftovers, write_atomica
 SUFFIXES = (".mp4", ".gif")
 
 
-def check_video(path: Path) -> None:
-    """Refuse, before any work is done, a clip that cannot be written here."""
+def check_video(path: Path, *, overwrite: bool = True) -> None:
+    """Refuse, before any work is done, a clip that cannot be written here, or must not replace another."""
     if path.suffix.lower() not in SUFFIXES:
         raise ImitableError(f"cannot write a clip to {path}: its name must end in {' or '.join(SUFFIXES)}")
-    check_writable(path)
+    check_writable(path, overwrite=overwrite)
     if path.suffix.lower() == ".mp4":
         _ffmpeg(path)
 
@@ -36,25 +36,10 @@ def write_video(path: Path, frames: Iterable[np.ndarray[Any, Any]], *, fps: floa
 def _write_mp4(path: Path, frames: Iterable[np.ndarray[Any, Any]], fps: float) -> int:
     partial, count, frames = path.with_name(f".{path.name}.{os.getpid()}.partial"), 0, iter(frames)
     first = next(frames)
-    raw = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{first.shape[1]}x{first.shape[0]}", "-r", f"{fps:g}", "-i", "-"]
-    halved = ["-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2", "-pix_fmt", "yuv420p"]  # which players want, and which needs even sides
-    command = [
-        _ffmpeg(path),
-        "-y",
-        "-v",
-        "error",
-        *raw,
-        "-c:v",
-        "libx264",
-        "-crf",
-        "20",
-        *halved,
-        "-movflags",
-        "+faststart",
-        "-f",
-        "mp4",
-        str(partial),
-    ]
+    raw = f"-y -v error -f rawvideo -pix_fmt rgb24 -s {first.shape[1]}x{first.shape[0]} -r {fps:g} -i -"
+    halved = "-vf pad=ceil(iw/2)*2:ceil(ih/2)*2 -pix_fmt yuv420p"  # which players want, and which needs even sides
+    encoded = f"-c:v libx264 -crf 20 {halved} -movflags +faststart -f mp4"
+    command = [_ffmpeg(path), *raw.split(), *encoded.split(), str(partial)]
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path.parent)
     try:
