@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -61,30 +61,18 @@ class Result:
         return float(self.curve[-1].returns.mean())
 
 
-class Record(Protocol):
-    """Where a run is saved while it goes on."""
+class Record:
+    """Where a run is saved while it goes on; of this one nothing is."""
 
     def snapshot(self) -> Snapshot | None:
         """The snapshot to resume from; None to start at the beginning."""
-        ...
-
-    def save_scores(self, table: Table) -> None: ...
-
-    def add(self, measurement: Measurement) -> None: ...
-
-
-@dataclass(frozen=True)
-class InMemory:
-    """A run that is not saved."""
-
-    def snapshot(self) -> Snapshot | None:
         return None
 
     def save_scores(self, table: Table) -> None:
-        pass
+        """Called once, before the learning."""
 
     def add(self, measurement: Measurement) -> None:
-        pass
+        """Called with every checkpoint."""
 
 
 @one_thread()
@@ -104,7 +92,7 @@ def imitate(
     progress: Progress = no_progress,
 ) -> Result:
     """Learn a policy for the robot from imperfect demonstrations; checkpoints are evaluated, on another simulator if one is given."""
-    streams, record, began = Streams(seed), record or InMemory(), time.perf_counter()
+    streams, record, began = Streams(seed), record or Record(), time.perf_counter()
     assessing = part_of(progress, 0.0, 0.3)
     assessment = assess(
         demonstrations, robot, model=model, exploration=exploration, rng=streams.assessing(), cache=cache, progress=assessing
@@ -131,7 +119,7 @@ def learn(
     progress: Progress = no_progress,
 ) -> tuple[Measurement, ...]:
     """Evaluated checkpoints, learned with these weights (demo,) or (transition,)."""
-    streams, record, curve = Streams(seed), record or InMemory(), []
+    streams, record, curve = Streams(seed), record or Record(), []
     checkpoints = learner(assessment, weights, rng=streams.learning(), resume=record.snapshot())
     for measurement in measure(checkpoints, evaluated_on or assessment.robot, episodes=episodes, rng=streams.evaluating()):
         record.add(measurement)

@@ -14,7 +14,7 @@ from imitable.arrays import Snapshot
 from imitable.errors import ImitableError
 from imitable.evaluation import Measurement
 from imitable.networks import Policy
-from imitable.pipeline import Result
+from imitable.pipeline import Record, Result
 from imitable.store.files import (
     UnreadableError,
     array_bytes,
@@ -32,15 +32,8 @@ from imitable.store.files import (
 from imitable.store.locks import locked
 from imitable.verdicts import Table
 
-CONFIG, CURVE, POLICY, SCORES, SNAPSHOT, RESULT, MANIFEST = (
-    "config.json",
-    "curve.json",
-    "policy.safetensors",
-    "scores.parquet",
-    "snapshot.npz",
-    "result.json",
-    "manifest.json",
-)
+CONFIG, CURVE, POLICY, SCORES = "config.json", "curve.json", "policy.safetensors", "scores.parquet"
+SNAPSHOT, RESULT, MANIFEST = "snapshot.npz", "result.json", "manifest.json"
 FILES = (CURVE, POLICY, SCORES, SNAPSHOT, MANIFEST, RESULT)
 LISTED = (CONFIG, CURVE, POLICY, SCORES, RESULT)
 """The files of a finished run whose SHA-256 is in its manifest."""
@@ -52,7 +45,7 @@ CURVE_HASH = "sha256 of the curve"
 
 
 @dataclass(frozen=True)
-class RunFolder:
+class RunFolder(Record):
     """config.json, scores.parquet, curve.json, policy.safetensors; manifest.json and result.json when finished, snapshot.npz until then."""
 
     path: Path
@@ -60,9 +53,7 @@ class RunFolder:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Keep other processes out; what one that was killed had begun to write is removed."""
-        if self.path.exists() and not self.path.is_dir():
-            raise ImitableError(f"{self.path} is a file; give a folder for the run")
-        check_writable(self.path / CONFIG)
+        self._check_place()
         with locked(self.path):
             with suppress(OSError):
                 remove_leftovers(self.path)
@@ -70,9 +61,7 @@ class RunFolder:
 
     def open(self, config: Mapping[str, Any], *, overwrite: bool, resume: bool) -> None:
         """Make the folder ready for a run with this configuration, or refuse to touch what is there."""
-        if self.path.exists() and not self.path.is_dir():
-            raise ImitableError(f"{self.path} is a file; give a folder for the run")
-        check_writable(self.path / CONFIG)
+        self._check_place()
         if overwrite and resume:
             raise ImitableError("--overwrite and --resume exclude each other; give one of them")
         if not overwrite:
@@ -91,6 +80,11 @@ class RunFolder:
         for name in FILES:
             remove(self.path / name)
         write_json(self.path / CONFIG, config)
+
+    def _check_place(self) -> None:
+        if self.path.exists() and not self.path.is_dir():
+            raise ImitableError(f"{self.path} is a file; give a folder for the run")
+        check_writable(self.path / CONFIG)
 
     def check(self, config: Mapping[str, Any]) -> None:
         """Refuse a run that was made with other settings."""
