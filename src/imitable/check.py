@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 EPISODES, STEPS = 16, 60
 ROUND_TRIP = 1e-9
-"""How far observe(restore(observation)) may be from it."""
+"""How far observe(restore(observation)) may be from it, for the robot's own observations."""
+LOOSE_ROUND_TRIP = 1e-6
+"""The same for observations that others recorded, perhaps in single precision; a robot that misses even this is refused."""
 STEP_TOLERANCE = 0.1
 """How far a step from a restored state may end from the true one, in units of a column's own median step: solvers are iterative."""
 REJECTED = 0.05
@@ -121,6 +123,12 @@ def own_walk(robot: Simulator, *, rng: np.random.Generator) -> Walk:
     return Walk(*(np.concatenate(each) for each in zip(*visited, strict=True)))
 
 
+def lost_columns(robot: Simulator, observations: Array, *, tolerance: float) -> Booleans:
+    """(observation,) which columns do not survive restore and observe, to this tolerance relative to 1 + their size."""
+    back = robot.observe(robot.restore(observations))
+    return np.asarray((np.abs(back - observations) > tolerance * (1 + np.abs(observations))).any(axis=0))
+
+
 def check_limits(robot: Simulator) -> list[str]:
     """Action limits are finite, in order, and not so wide that an exploration of them says nothing."""
     low, high = robot.action_low, robot.action_high
@@ -152,9 +160,7 @@ def check_round_trip(robot: Simulator, walk: Walk) -> list[str]:
     """observe(restore(o)) is o, and a step from a restored state ends where the true one does; columns that fail are named."""
     names, body = np.array(robot.observation_names), _mujoco_robot(robot)
     observations, wanted = robot.observe(walk.states), robot.observe(walk.next_states)
-    restored = robot.restore(observations)
-    wrong = (np.abs(robot.observe(restored) - observations) > ROUND_TRIP * (1 + np.abs(observations))).any(axis=0)
-    if wrong.any():
+    if (wrong := lost_columns(robot, observations, tolerance=ROUND_TRIP)).any():
         return [f"observations do not survive restore and observe: {', '.join(names[wrong])}; pass a state_map that gets them right"]
     found = []
     unknown = ~restorable(robot, observations)
@@ -171,7 +177,7 @@ def check_round_trip(robot: Simulator, walk: Walk) -> list[str]:
             f"warning: {turned.mean():.1%} of its own random observations show an angle, by its sine and cosine, that may be one of two "
             f"within its joint's limits: {instead} qpos and pass a state_map"
         )
-    failing = (_misses(robot, restored, walk.actions, wanted) > STEP_TOLERANCE)[~unknown]
+    failing = (_misses(robot, robot.restore(observations), walk.actions, wanted) > STEP_TOLERANCE)[~unknown]
     share = failing.any(axis=1).mean() if len(failing) else 0.0
     if share > REJECTED:
         hidden = ", ".join(body.inverse.hidden) if body is not None and body.inverse is not None else ""
@@ -210,8 +216,7 @@ def check_observations(robot: Simulator, observations: Array, walk: Walk) -> lis
             f"warning: {clipped.mean():.1%} of the observations do not determine the state (a clipped velocity, or an angle of two "
             "possible turns): windows start at others"
         )
-    wrong = (np.abs(robot.observe(robot.restore(good)) - good) > 1e-6 * (1 + np.abs(good))).any(axis=0)
-    if wrong.any():
+    if (wrong := lost_columns(robot, good, tolerance=LOOSE_ROUND_TRIP)).any():
         found.append(f"columns {', '.join(np.array(names)[wrong])} do not survive restore and observe; do they contradict the others?")
     if body is None or body.inverse is None:
         return found

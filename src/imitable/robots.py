@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from imitable.check import LOOSE_ROUND_TRIP, lost_columns
 from imitable.errors import ImitableError, unknown_name
 from imitable.paper import TASK_NAMES
 from imitable.registry import load_object
@@ -17,8 +18,6 @@ FORMS = (
     "A robot is the id of a Gymnasium MuJoCo environment (gymnasium.pprint_registry() lists them), an .xml or .urdf file, module:object, "
     "or a task (`imitable tasks` lists them)"
 )
-ROUND_TRIP = 1e-6
-"""How far observe(restore(observation)) may be from it, relative to 1 + its size."""
 
 
 def robot(name: str, **settings: Any) -> Simulator:
@@ -59,9 +58,7 @@ def prove_restoring(found: Simulator, name: str) -> None:
     states = found.initial_states(8, rng)
     for _ in range(5):
         states = found.step(states, rng.uniform(found.action_low, found.action_high, (8, len(found.action_low))))
-    observations = found.observe(states[np.isfinite(states).all(axis=1)])
-    back = found.observe(found.restore(observations))
-    wrong = (np.abs(back - observations) > ROUND_TRIP * (1 + np.abs(observations))).any(axis=0)
+    wrong = lost_columns(found, found.observe(states[np.isfinite(states).all(axis=1)]), tolerance=LOOSE_ROUND_TRIP)
     if wrong.any():
         columns = ", ".join(np.array(found.observation_names)[wrong])
         raise ImitableError(f"robot {name!r}: columns {columns} differ after restore and observe; pass a state_map that gets them right")
