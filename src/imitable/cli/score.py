@@ -150,13 +150,20 @@ def assessed(demonstrations: Demonstrations, settings: dict[str, Any], *, progre
     with the defaults."""
     name, inverse, method = settings["robot"], settings["inverse"], find_method(settings.get("method", "ours"))
     model = None if inverse is None else find("inverse dynamics", inverse, INVERSE_DYNAMICS, needs=("fit", "restored"))
-    more = {"rng": Streams(settings["seed"]).assessing(), "cache": default_cache(), "progress": progress}
     if name in TASK_NAMES:
         task = find_task(name) if model is None else find_task(name).with_model(model)
         if np.isnan(demonstrations.returns).any() and not task.optimality.feasible_above:  # the paper's recipe needs all returns
             task = replace(task, optimality=replace(task.optimality, feasible_above=1e-9))
-        assessment = assess(demonstrations, task.robot, model=task.model, exploration=task.exploration, **more)
-        return assessment, method.score(task)
-    body = find_robot(name, **settings["robot_settings"])
-    assessment = assess(in_robot_columns(demonstrations, body), body, model=model, **more)
-    return assessment, method.score(task_without_demonstrators(name, body))
+    else:
+        task = task_without_demonstrators(name, find_robot(name, **settings["robot_settings"]))
+        task = task if model is None else replace(task, model=model)
+    assessment = assess(
+        in_robot_columns(demonstrations, task.robot),
+        task.robot,
+        model=task.model,
+        exploration=task.exploration,
+        rng=Streams(settings["seed"]).assessing(),
+        cache=default_cache(),
+        progress=progress,
+    )
+    return assessment, method.score(task)

@@ -55,10 +55,7 @@ def train(
     scored_by = settings.get("method", "ours")
     name = method or scored_by
     weights = method_weights(table, name, scored_by=scored_by, place=scores / SCORES)
-    insists = find_method(name).learner
-    if learner is not None and insists not in (None, learner):
-        raise ImitableError(f"method {name} is a learner of its own, {insists}; leave out --learner {learner}")
-    chosen = find_learner(settings["robot"], learner or insists, overrides)
+    chosen = find_learner(settings["robot"], find_method(name).learner_name(learner), overrides)
     record, began = RunFolder(output), time.perf_counter()
     with one_thread(), progress_bar(f"{settings['robot']} {name}") as progress:
         assessment, _ = assessed(demonstrations, settings, progress=part_of(progress, 0.0, 0.3))

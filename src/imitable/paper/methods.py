@@ -21,6 +21,12 @@ class Method:
     """The score, with the numbers that suit the task."""
     learner: str | None = None  # None: the task's own, or the one that is asked for
 
+    def learner_name(self, asked: str | None) -> str | None:
+        """Its own learner or the one that is asked for; None: the task's."""
+        if asked is not None and self.learner not in (None, asked):
+            raise ImitableError(f"method {self.name} is a learner of its own, {self.learner}; leave out --learner {asked}")
+        return self.learner or asked
+
 
 def _uniform(task: Task) -> Score:
     return Uniform()

@@ -52,11 +52,10 @@ class Experiment:
         episodes: int = N_EVAL_EPISODES,
     ) -> "Experiment":
         """With the learner that the method insists on, that is asked for, or that is the task's own; and numbers replaced by overrides."""
-        if learner is not None and method.learner not in (None, learner):
-            raise ImitableError(f"method {method.name} is a learner of its own, {method.learner}; leave out --learner {learner}")
+        learner = method.learner_name(learner)
         if inverse is not None:
             task = task.with_model(find("inverse dynamics", inverse, INVERSE_DYNAMICS, needs=("fit", "restored")))
-        chosen = task.find_learner(method.learner or learner)
+        chosen = task.find_learner(learner)
         of_score = [each for each in overrides if each.startswith("score.")]
         task, chosen = with_overrides(task, chosen, [each for each in overrides if each not in of_score])
         score = with_replaced({"score": method.score(task)}, of_score, place=f" of {method.name}")["score"]
