@@ -4,7 +4,6 @@ A figure per task: how the return of every method grows with what it has learned
 paper's number. A click on a method hides it. The page needs no network and sends nothing anywhere.
 """
 
-import html
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from plotly.subplots import make_subplots
 
 from imitable.paper import TASK_NAMES
 from imitable.paper.tasks import published
+from imitable.report.escaping import for_html
 from results import ROWS, Cells, expert_return, is_earlier, load, other_settings
 
 PRIVATE = {"displaylogo": False, "showSendToCloud": False, "plotlyServerURL": ""}  # the first button would upload the data
@@ -59,7 +59,7 @@ def page() -> str:
     cells, parts = load(), []
     for task in TASK_NAMES:
         if any(key[0] == task for key in cells):
-            parts += [f"<h2>{html.escape(task)}</h2>", task_figure(task, cells)]
+            parts += [f"<h2>{for_html(task)}</h2>", task_figure(task, cells)]
     folders = other_settings(every=True)
     parts += ["<h2>Other settings and studies</h2>"] if folders else []
     parts += [settings_figure(folder.name, load(folder.name)) for folder in folders]

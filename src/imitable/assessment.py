@@ -138,9 +138,7 @@ class Assessment:
 
     def with_inverse(self, model: InverseDynamicsModel, exploration: Exploration) -> "Assessment":
         """The same demonstrations on the same robot, with another inverse dynamics."""
-        return Assessment(
-            self.demonstrations, self.robot, model, exploration, self.streams, self.cache, self.progress, diverged=self.diverged
-        )
+        return replace(self, model=model, exploration=exploration)
 
     @cached_property
     def own_episodes(self) -> tuple[Episodes, Episodes]:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 
@@ -137,8 +137,7 @@ class Demonstrations:
 
     def with_sources(self, sources: Sequence[str] | None) -> "Demonstrations":
         """The same with other source labels; None: with none."""
-        labels = None if sources is None else tuple(sources)
-        return Demonstrations(self.observations, self.lengths, self.returns, labels, self.observation_names)
+        return replace(self, sources=None if sources is None else tuple(sources))
 
     def known_returns(self, *, needed_by: str) -> Array:
         """(demo,) the returns, or an error that says who needs those that are missing."""

@@ -1,6 +1,7 @@
 """`imitable check`: what is wrong with a robot, or with demonstrations for it."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -72,7 +73,7 @@ def in_robot_columns(demonstrations: Demonstrations, robot: Any) -> Demonstratio
         return demonstrations
     print(f"note: {wanted} of the {width} columns are used, those of the environment that the robot has: {', '.join(robot.notes)}")
     chosen = demonstrations.observations[:, robot.environment_columns]
-    return Demonstrations(chosen, demonstrations.lengths, demonstrations.returns, demonstrations.sources, robot.observation_names)
+    return replace(demonstrations, observations=chosen, observation_names=robot.observation_names)
 
 
 def quick_check(robot: Simulator, demonstrations: Demonstrations) -> None:

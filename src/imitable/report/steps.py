@@ -65,9 +65,7 @@ def _from_windows(assessment: Assessment, score: Feasibility, first: Integers) -
 def _from_replay(assessment: Assessment, score: ReplayFeasibility) -> Columns:
     """The robot was not put back on the way, so that what it misses at one step it may still miss at the next."""
     replay, demonstrations = assessment.replay, assessment.demonstrations
-    chosen = slice(None) if score.columns is None else list(score.columns)
-    gaps = np.abs(replay.observations - demonstrations.observations)[demonstrations.transition_rows + 1][:, chosen]
-    miss = np.linalg.norm(gaps, axis=1)
+    miss = replay.step_distances(score.columns)
     broken = np.repeat(replay.diverged, demonstrations.lengths)
     feasibility = ramp_down(miss, score.tolerance(assessment))
     return {

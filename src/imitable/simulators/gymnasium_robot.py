@@ -115,9 +115,7 @@ def _proven(env: Any, probes: Probes) -> tuple[Formula | None, tuple[str, ...]]:
         Rows(
             fields["qpos"],
             fields["qvel"],
-            np.array([entry.read(fields[entry.field]) for entry in found.traced]).T.reshape(len(probes.actions), -1)
-            if found.traced
-            else np.zeros((len(probes.actions), 0)),
+            np.array([entry.read(fields[entry.field]) for entry in found.traced]).reshape(len(found.traced), len(probes.actions)).T,
         )
         for fields in (probes.fields_before, probes.fields)
     )
