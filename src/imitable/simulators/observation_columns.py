@@ -56,9 +56,9 @@ def probe(env: Any, count: int = PROBES) -> Probes:
     """Random states, also of high speed and outside joint ranges, each followed by one step of the environment."""
     base, rng = env.unwrapped, np.random.default_rng(0)
     names = [name for name in (*FIELDS, *CONTACT) if getattr(base.data, name).size]
-    taken: dict[str, list[Any]] = {name: [] for name in (*names, *(f"before {name}" for name in names), "o", "a", "r", "t", "c")}
     space = env.action_space
     low, high = (np.nan_to_num(np.asarray(each, dtype=np.float64), posinf=1.0, neginf=-1.0) for each in (space.low, space.high))
+    taken = []
     with quiet():
         for each in range(count):
             env.reset(seed=each)
@@ -67,30 +67,26 @@ def probe(env: Any, count: int = PROBES) -> Probes:
                     base.data.qpos + SPREADS[each % 3] * rng.standard_normal(base.model.nq),
                     SPEEDS[each // 3 % 3] * rng.standard_normal(base.model.nv),
                 )
-            for name in names:
-                taken[f"before {name}"].append(getattr(base.data, name).ravel().copy())
+            before = {name: getattr(base.data, name).ravel().copy() for name in names}
             action = rng.uniform(low, high)
             elapsed = base.data.time + base.dt
             observation, reward, terminated, _, info = env.step(action)
             if abs(base.data.time - elapsed) > 1e-9:  # it broke down, and MuJoCo started again at the origin
-                for name in names:
-                    taken[f"before {name}"].pop()
                 continue
-            for name in names:
-                taken[name].append(getattr(base.data, name).ravel().copy())
-            contact = sum(float(info.get(name, 0.0)) for name in ("reward_contact", "reward_impact"))
-            for name, value in zip(
-                "oartc", (np.asarray(observation, dtype=np.float64), action, reward - contact, terminated, contact), strict=True
-            ):
-                taken[name].append(value)
+            after = {name: getattr(base.data, name).ravel().copy() for name in names}
+            contact_cost = sum(float(info.get(name, 0.0)) for name in ("reward_contact", "reward_impact"))
+            taken.append((after, before, observation, action, reward - contact_cost, terminated, contact_cost))
+    if not taken:
+        raise ImitableError(f"each of {count} steps of the environment {env} broke down; lower its timestep")
+    afters, befores, observations, actions, rewards, terminated_after, contact_costs = zip(*taken, strict=True)
     return Probes(
-        {name: np.array(taken[name]) for name in names},
-        {name: np.array(taken[f"before {name}"]) for name in names},
-        np.array(taken["o"]),
-        np.array(taken["a"]),
-        np.array(taken["r"], dtype=np.float64),
-        np.array(taken["t"], dtype=bool),
-        bool(np.any(taken["c"])),
+        {name: np.array([each[name] for each in afters]) for name in names},
+        {name: np.array([each[name] for each in befores]) for name in names},
+        np.array(observations, dtype=np.float64),
+        np.array(actions),
+        np.array(rewards, dtype=np.float64),
+        np.array(terminated_after, dtype=bool),
+        any(contact_costs),
     )
 
 
