@@ -33,7 +33,7 @@ WARNING = "warning: "
 
 
 @dataclass(frozen=True)
-class Walk:
+class Transitions:
     """Own transitions under random actions held for a while: (transition, ...) each. Nothing ends them but a breakdown."""
 
     states: Array
@@ -64,19 +64,19 @@ def check_columns(demonstrations: Demonstrations, robot: Simulator, *, name: str
 
 def check_robot(robot: Simulator, observations: Array | None = None, *, seed: int = 0) -> list[str]:
     """What is wrong with a robot, or with (N, observation) observations for it, each with its cure; empty if there are no problems."""
-    walk = own_walk(robot, rng=np.random.default_rng(seed))
-    findings = [*check_limits(robot), *check_purity(robot, walk)]
-    if len(walk.states) < EPISODES * STEPS:
+    transitions = random_transitions(robot, rng=np.random.default_rng(seed))
+    findings = [*check_limits(robot), *check_purity(robot, transitions)]
+    if len(transitions.states) < EPISODES * STEPS:
         findings.append("warning: some simulations under random actions broke down; lower the MJCF file's timestep, or the action limits")
-    if not len(walk.states):
+    if not len(transitions.states):
         return findings
-    findings += check_round_trip(robot, walk)
-    return findings if observations is None else [*findings, *check_observations(robot, observations, walk)]
+    findings += check_round_trip(robot, transitions)
+    return findings if observations is None else [*findings, *check_observations(robot, observations)]
 
 
 def check_demonstrations(robot: Simulator, demonstrations: Demonstrations, *, seed: int = 0) -> list[str]:
     """What of demonstrations does not fit the robot, each with its cure; that they have its columns is taken as checked."""
-    walk, found = own_walk(robot, rng=np.random.default_rng(seed)), []
+    transitions, found = random_transitions(robot, rng=np.random.default_rng(seed)), []
     lengths, observations, names = demonstrations.lengths, demonstrations.observations, robot.observation_names
     if (long := lengths > robot.horizon).any():
         found.append(
@@ -85,7 +85,7 @@ def check_demonstrations(robot: Simulator, demonstrations: Demonstrations, *, se
         )
     if (short := lengths < FEW_STEPS).any():
         found.append(f"{WARNING}{short.sum()} of {len(lengths)} demonstrations have fewer than {FEW_STEPS} steps: little is known of them")
-    moved = robot.observe(np.concatenate([walk.states, walk.next_states[-1:]]))
+    moved = robot.observe(np.concatenate([transitions.states, transitions.next_states[-1:]]))
     moving = moved.std(axis=0) > 1e-9
     still = moving & (np.ptp(observations, axis=0) == 0)
     if still.any() and len(observations) > 2:
@@ -105,10 +105,10 @@ def check_demonstrations(robot: Simulator, demonstrations: Demonstrations, *, se
             f"{WARNING}{ended:.0%} of the observations are where the robot's own episodes end, such as after a fall: a policy's episodes "
             "end there, too, so that it does not get to what follows; cut the demonstrations there"
         )
-    return found + check_observations(robot, observations, walk)
+    return found + check_observations(robot, observations)
 
 
-def own_walk(robot: Simulator, *, rng: np.random.Generator) -> Walk:
+def random_transitions(robot: Simulator, *, rng: np.random.Generator) -> Transitions:
     """Transitions of the robot itself; termination does not end them."""
     states, visited = robot.initial_states(EPISODES, rng), []
     middle, strength = (robot.action_low + robot.action_high) / 2, np.linspace(0.1, 1.0, EPISODES)[:, None]  # gentle to violent
@@ -120,7 +120,7 @@ def own_walk(robot: Simulator, *, rng: np.random.Generator) -> Walk:
         whole: Booleans = np.asarray(np.isfinite(following).all(axis=1))
         visited.append((states[whole], held[whole], following[whole]))
         states = np.where(whole[:, None], following, states)
-    return Walk(*(np.concatenate(each) for each in zip(*visited, strict=True)))
+    return Transitions(*(np.concatenate(each) for each in zip(*visited, strict=True)))
 
 
 def lost_columns(robot: Simulator, observations: Array, *, tolerance: float) -> Booleans:
@@ -138,9 +138,9 @@ def check_limits(robot: Simulator) -> list[str]:
     return found + [f"action {at} ranges from {low[at]:g} to {high[at]:g}, wider than any motor; set its ctrlrange" for at in wide]
 
 
-def check_purity(robot: Simulator, walk: Walk) -> list[str]:
+def check_purity(robot: Simulator, transitions: Transitions) -> list[str]:
     """The same input always gives the same output, alone or in a batch, and inputs stay as they are."""
-    states, actions, wanted = walk.states[::97], walk.actions[::97], walk.next_states[::97]
+    states, actions, wanted = transitions.states[::97], transitions.actions[::97], transitions.next_states[::97]
     given = states.copy(), actions.copy()
     found = []
     again = robot.step(states, actions)
@@ -156,10 +156,10 @@ def check_purity(robot: Simulator, walk: Walk) -> list[str]:
     return found
 
 
-def check_round_trip(robot: Simulator, walk: Walk) -> list[str]:
+def check_round_trip(robot: Simulator, transitions: Transitions) -> list[str]:
     """observe(restore(o)) is o, and a step from a restored state ends where the true one does; columns that fail are named."""
     names, body = np.array(robot.observation_names), _mujoco_robot(robot)
-    observations, wanted = robot.observe(walk.states), robot.observe(walk.next_states)
+    observations, wanted = robot.observe(transitions.states), robot.observe(transitions.next_states)
     if (wrong := lost_columns(robot, observations, tolerance=ROUND_TRIP)).any():
         return [f"observations do not survive restore and observe: {', '.join(names[wrong])}; pass a state_map that gets them right"]
     found = []
@@ -177,7 +177,7 @@ def check_round_trip(robot: Simulator, walk: Walk) -> list[str]:
             f"warning: {turned.mean():.1%} of its own random observations show an angle, by its sine and cosine, that may be one of two "
             f"within its joint's limits: {instead} qpos and pass a state_map"
         )
-    failing = (_misses(robot, robot.restore(observations), walk.actions, wanted) > STEP_TOLERANCE)[~unknown]
+    failing = (_misses(robot, robot.restore(observations), transitions.actions, wanted) > STEP_TOLERANCE)[~unknown]
     share = failing.any(axis=1).mean() if len(failing) else 0.0
     if share > REJECTED:
         hidden = ", ".join(body.inverse.hidden) if body is not None and body.inverse is not None else ""
@@ -197,8 +197,8 @@ def check_round_trip(robot: Simulator, walk: Walk) -> list[str]:
     return found
 
 
-def check_observations(robot: Simulator, observations: Array, walk: Walk) -> list[str]:
-    """Observations of someone else: their width, their numbers, their ranges beside the robot's own."""
+def check_observations(robot: Simulator, observations: Array) -> list[str]:
+    """Observations of someone else: their width, their numbers, and whether the robot can be in such states."""
     names, width, body = robot.observation_names, len(robot.observation_names), _mujoco_robot(robot)
     if observations.ndim != 2 or observations.shape[1] != width:
         kept = 1 if body is None else int(body.environment_columns.max()) + 1
