@@ -25,20 +25,20 @@ NUMBER, MOST_NUMBERS = "number", 60
 APART = 2.0  # pixels between two of them in a row, at least
 
 
-def draw_scores(card: Table, tolerance: Tolerance, path: Path, *, sigma: float) -> None:
+def draw_scores(table: Table, tolerance: Tolerance, path: Path, *, sigma: float) -> None:
     """What was rejected and why: every demonstration, with its number where there is room, by how far the robot strays and how much return
     it lacks; counts by source. Those without a return are hollow; without any, they are drawn in their order."""
     from matplotlib.figure import Figure
 
-    card = {**card, "source": fold_sources(card["source"])}
-    sources, verdict = _ordered_sources(card["source"]), card["verdict"]
+    table = {**table, "source": fold_sources(table["source"])}
+    sources, verdict = _ordered_sources(table["source"]), table["verdict"]
     kept, count = int((verdict == KEPT).sum()), len(verdict)
     figure = Figure(figsize=(12.6, 5.4 + 0.25 * max(len(sources) - 4, 0)), layout="constrained", facecolor="white")
     left, right = figure.subplots(1, 2, width_ratios=(1.85, 1))
     title = f"{kept} of {count} demonstration{'s' if count > 1 else ''} kept"
     figure.suptitle(title, fontsize=15, color=INK, fontweight="bold", x=0.008, ha="left")
-    places = _draw_clouds(left, card, tolerance, sources, sigma=sigma)
-    _draw_counts(right, card["source"], sources, verdict)
+    places = _draw_clouds(left, table, tolerance, sources, sigma=sigma)
+    _draw_counts(right, table["source"], sources, verdict)
     _number(left, places)
     write_figure(figure, path)
 
@@ -57,20 +57,20 @@ def _style(source: str, sources: Sequence[str]) -> tuple[str, str]:
     return OTHER_STYLES[number % count][0], OTHER_STYLES[(number + number // count) % count][1]  # further ones: other pairs
 
 
-def _draw_clouds(axes: Any, card: Table, tolerance: Tolerance, sources: Sequence[str], *, sigma: float) -> Array:
+def _draw_clouds(axes: Any, table: Table, tolerance: Tolerance, sources: Sequence[str], *, sigma: float) -> Array:
     """Every demonstration, on the regions that decide about it; (demo, 2) where."""
     lowest_shown = 1e-3 * tolerance.d_max  # a perfect replay has distance 0, which a logarithm cannot show
-    apart = 10 ** (0.5 * (np.arange(len(card["distance"])) * 0.618 % 1) - 0.25)  # so that those at the floor do not hide each other
-    distances = np.where(card["distance"] > lowest_shown, card["distance"], lowest_shown * apart)
+    apart = 10 ** (0.5 * (np.arange(len(table["distance"])) * 0.618 % 1) - 0.25)  # so that those at the floor do not hide each other
+    distances = np.where(table["distance"] > lowest_shown, table["distance"], lowest_shown * apart)
     followed = distances[np.isfinite(distances)]
     distances = np.minimum(distances, 2 * max(tolerance.d_max, followed.max(initial=0.0)))  # a replay that broke down is beyond all
     left, right = 0.6 * min(distances.min(), max(tolerance.d_min, lowest_shown)), 2.2 * max(distances.max(), tolerance.d_max)
     axes.set_xscale("log")
     axes.set_xlim(left, right)
-    known = np.isfinite(card["return"])
+    known = np.isfinite(table["return"])
     if known.any():
-        gaps = np.where(known, np.minimum(card["return"] - card["rectified_return"], 0.0), 0.0)
-        edge = _draw_regions(axes, tolerance, left, right, sigma=sigma, lowest=float(gaps.min()))
+        gaps = np.where(known, np.minimum(table["return"] - table["rectified_return"], 0.0), 0.0)
+        edge = _draw_regions(axes, tolerance, left, sigma=sigma, lowest=float(gaps.min()))
     else:
         gaps, edge = np.arange(len(known), dtype=np.float64), None
         axes.set_ylim(len(known), -1)
@@ -84,11 +84,11 @@ def _draw_clouds(axes: Any, card: Table, tolerance: Tolerance, sources: Sequence
             frame = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
             axes.annotate(name, (value, 1), (0, 3), **frame, ha="center", va="bottom", color=INK, fontsize=11)
 
-    dot, hollow, kept = 16 if len(gaps) > 200 else 36, ~known & known.any(), card["verdict"] == KEPT
+    dot, hollow, kept = 16 if len(gaps) > 200 else 36, ~known & known.any(), table["verdict"] == KEPT
     for source in sources:
         colour, marker = _style(source, sources)
         for chosen, alpha, size in ((~kept, 0.55, dot), (kept, 0.8, 1.4 * dot)):
-            mine = (card["source"] == source) & chosen
+            mine = (table["source"] == source) & chosen
             for some, face, ring in ((mine & ~hollow, colour, "white"), (mine & hollow, "none", colour)):
                 style = {"facecolors": face, "edgecolors": ring, "alpha": alpha, "lw": 0.3 + 0.7 * (face == "none")}
                 axes.scatter(distances[some], gaps[some], s=size, marker=marker, zorder=3, **style)
@@ -100,7 +100,7 @@ def _draw_clouds(axes: Any, card: Table, tolerance: Tolerance, sources: Sequence
     return np.stack([distances, gaps], axis=1)
 
 
-def _draw_regions(axes: Any, tolerance: Tolerance, left: float, right: float, *, sigma: float, lowest: float) -> float:
+def _draw_regions(axes: Any, tolerance: Tolerance, left: float, *, sigma: float, lowest: float) -> float:
     """The axis of returns, and where on it a demonstration is kept or worse than another; the edge between them at distance 0."""
     bottom, top = 3.0 * min(lowest, -6 * sigma), 0.04 * sigma
     axes.set_yscale("symlog", linthresh=sigma / 10, linscale=1.0)
