@@ -33,7 +33,7 @@ def test_a_trained_expert_is_saved_with_its_record(tmp_path: Path) -> None:
     assert record["returns_by_seed"].keys() == {"0", "1"}
     assert heard == sorted(heard)
     assert heard[-1] == 1.0
-    assert {file.name for file in tmp_path.iterdir()} == {"expert.json", "expert.safetensors"}, "notes are left"
+    assert {file.name for file in tmp_path.iterdir()} == {"expert.json", "expert.safetensors"}, "snapshots are left"
 
 
 class PowerCutError(Exception):

@@ -56,16 +56,16 @@ class TrainedExpert:
     """(point, 2) steps and the mean return of a few episodes, on the way."""
 
 
-def train_expert(simulator: Simulator, training: ExpertTraining, *, seed: int, notes: Path, progress: Progress) -> TrainedExpert:
-    """Train one policy; interrupted and called again, it goes on from its notes, a file it writes twenty times on the way."""
+def train_expert(simulator: Simulator, training: ExpertTraining, *, seed: int, snapshot: Path, progress: Progress) -> TrainedExpert:
+    """Train one policy; interrupted and called again, it goes on from its snapshot, a file it writes twenty times on the way."""
     learning, measuring, sampling = np.random.default_rng(seed).spawn(3)
     fingerprint = np.frombuffer(sha256(repr((simulator, training, seed)).encode()).digest(), dtype=np.uint8)
     try:
-        saved = read_arrays(notes) if notes.exists() else None
+        saved = read_arrays(snapshot) if snapshot.exists() else None
     except UnreadableError as error:
-        raise ImitableError(f"{notes} is damaged ({error}); delete it to train anew") from error
+        raise ImitableError(f"{snapshot} is damaged ({error}); delete it to train anew") from error
     if saved is not None and not np.array_equal(saved.get("fingerprint", ()), fingerprint):
-        raise ImitableError(f"{notes} was begun with other settings; delete it to train anew")
+        raise ImitableError(f"{snapshot} was begun with other settings; delete it to train anew")
     first, curve = (0, np.empty((0, 2))) if saved is None else (int(saved["round"]), saved["curve"])
 
     total = training.total_rounds
@@ -78,7 +78,7 @@ def train_expert(simulator: Simulator, training: ExpertTraining, *, seed: int, n
             few = np.random.default_rng((seed, number))  # of its own, so that measuring does not depend on interruptions
             mean_return = evaluate(state.agent.policy, simulator, episodes=10, rng=few).returns.mean()
             curve = np.concatenate([curve, [[state.steps, mean_return]]])
-            write_arrays(notes, {**state.snapshot(), "round": np.array(number + 1), "curve": curve, "fingerprint": fingerprint})
+            write_arrays(snapshot, {**state.snapshot(), "round": np.array(number + 1), "curve": curve, "fingerprint": fingerprint})
     policy = state.agent.policy
     mean, sampled = (
         float(evaluate(act, simulator, episodes=training.evaluation_episodes, rng=measuring).returns.mean())
@@ -110,11 +110,11 @@ def train_and_save(
     simulator: Simulator, training: ExpertTraining, *, name: str, folder: Path, seeds: Sequence[int], progress: Progress = no_progress
 ) -> dict[str, Any]:
     """Train from every seed and keep the best by mean return on held-out starts, beside a record of how it came about."""
-    notes = [folder / "training" / f"{name}-{seed}.npz" for seed in seeds]
+    snapshots = [folder / "training" / f"{name}-{seed}.npz" for seed in seeds]
     experts = []
-    for number, (seed, file) in enumerate(zip(seeds, notes, strict=True)):
+    for number, (seed, file) in enumerate(zip(seeds, snapshots, strict=True)):
         part = part_of(progress, number / len(seeds), (number + 1) / len(seeds))
-        experts.append(train_expert(simulator, training, seed=seed, notes=file, progress=part))
+        experts.append(train_expert(simulator, training, seed=seed, snapshot=file, progress=part))
     progress(1.0)
     best = max(experts, key=lambda expert: expert.mean_return)
     record = {
@@ -127,8 +127,8 @@ def train_and_save(
     }
     best.policy.save(folder / f"{name}.safetensors")
     write_json(folder / f"{name}.json", record)
-    for file in notes:
+    for file in snapshots:
         file.unlink()
-    with suppress(OSError):  # notes of another training are there
+    with suppress(OSError):  # snapshots of another training are there
         (folder / "training").rmdir()
     return record
