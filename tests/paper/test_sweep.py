@@ -64,24 +64,18 @@ def test_the_grid_goes_seed_by_seed(tmp_path: Path) -> None:
 
 def test_every_cell_runs_once_with_no_more_workers_than_asked_for(workers: Workers, tmp_path: Path) -> None:
     grid = cells(["driving/slow"], ["none", "ours"], [0, 1], root=tmp_path)
-    heard: list[float] = []
-    assert sweep(grid, workers=2, progress=heard.append) == []
+    assert sweep(grid, workers=2) == []
     assert sorted(workers.started, key=grid.index) == grid
     assert workers.most == 2
-    assert heard[0] == 0.0
-    assert heard == sorted(heard)
-    assert heard[-1] >= 0.5
 
 
-def test_finished_cells_are_skipped_and_count_as_done(workers: Workers, tmp_path: Path) -> None:
+def test_finished_cells_are_skipped(workers: Workers, tmp_path: Path) -> None:
     grid = cells(["driving/slow"], ["none", "ours"], [0], root=tmp_path)
     sweep(grid)
     workers.started.clear()
-    heard: list[float] = []
     more = cells(["driving/slow"], ["none", "ours"], [0, 1], root=tmp_path)
-    sweep(more, progress=heard.append)
+    sweep(more)
     assert workers.started == more[2:]
-    assert heard[0] == 0.5
     workers.started.clear()
     assert sweep(more) == []
     assert workers.started == []

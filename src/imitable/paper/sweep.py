@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from imitable.arrays import Generator, Progress, no_progress
+from imitable.arrays import Generator
 from imitable.errors import ImitableError
 from imitable.evaluation import N_EVAL_EPISODES
 from imitable.paper.demonstrators import DEMONSTRATIONS
@@ -118,7 +118,6 @@ def sweep(
     workers: int = 2,
     launch: Launch = launch_process,
     check: Callable[[Cell], None] = lambda cell: None,
-    progress: Progress = no_progress,
     watch: Callable[[Collection[Cell]], None] = lambda running: None,
 ) -> list[Failure]:
     """Run every cell that is not finished, `workers` single-threaded ones at a time; failures do not stop the rest.
@@ -140,7 +139,6 @@ def sweep(
             failures.append(Failure(cell, str(error)))
     try:
         while waiting or running:
-            progress(1 - (len(waiting) + len(running)) / len(grid))
             while waiting and len(running) < workers:
                 cell = waiting.pop(_next(waiting, running))
                 try:

@@ -91,12 +91,12 @@ class Cache:
                 total, evicted = total - entry.bytes, evicted + 1
         return evicted
 
-    def clear(self, part: str | None = None) -> list[Entry]:
-        """Delete all entries, or those of one part."""
-        chosen = [entry for entry in self.entries() if part in (None, entry.part)]
-        for entry in chosen:
+    def clear(self) -> list[Entry]:
+        """Delete all entries."""
+        entries = self.entries()
+        for entry in entries:
             entry.path.unlink(missing_ok=True)
-        return chosen
+        return entries
 
 
 def default_cache() -> Cache:
