@@ -164,7 +164,7 @@ class MujocoRobot:
         return Rows(states[:, :nq], states[:, nq : nq + nv], states[:, self._traced])
 
     def _normalize(self, states: Array) -> None:
-        for at in self._quaternions:
+        for at in self.physics.quaternions():
             length = np.linalg.norm(states[:, at], axis=1, keepdims=True)
             np.divide(states[:, at], length, out=states[:, at], where=length > 0)
 
@@ -205,10 +205,6 @@ class MujocoRobot:
     @cached_property
     def _roots(self) -> tuple[int, ...]:
         return tuple(planar_root(self.physics.model))
-
-    @cached_property
-    def _quaternions(self) -> tuple[slice, ...]:
-        return self.physics.quaternions()
 
 
 def model_robot(
