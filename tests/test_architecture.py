@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import re
 import subprocess
 import sys
 from functools import cache
@@ -224,6 +225,13 @@ def test_modules_are_short(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in modules() if name != "__main__"])
 def test_modules_say_what_they_are(name: str) -> None:
     assert ast.get_docstring(ast.parse(modules()[name].read_text()))
+
+
+def test_every_module_has_a_line_in_the_documentation() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text()
+    files = {path.relative_to(ROOT).as_posix() for path in modules().values() if not path.name.startswith(("__", "_command"))}
+    assert sorted(each for each in files if page.count(f"| `{each}` |") != 1) == []
+    assert [each for each in re.findall(r"^\| `(\S+\.py)` \|", page, re.M) if each not in files] == []
 
 
 def test_the_type_marker_is_there() -> None:

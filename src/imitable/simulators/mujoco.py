@@ -1,4 +1,4 @@
-"""Any robot as a batched simulator: a Gymnasium MuJoCo environment by its id, or an MJCF or URDF file."""
+"""A MuJoCo model as a batched simulator, whatever its observation shows; `model_robot` makes one of an MJCF or URDF file."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
