@@ -180,21 +180,25 @@ def check_round_trip(robot: Simulator, transitions: Transitions) -> list[str]:
     failing = (_misses(robot, robot.restore(observations), transitions.actions, wanted) > STEP_TOLERANCE)[~unknown]
     share = failing.any(axis=1).mean() if len(failing) else 0.0
     if share > REJECTED:
-        hidden = ", ".join(body.inverse.hidden) if body is not None and body.inverse is not None else ""
         worst = names[np.argsort(-failing.mean(axis=0), kind="stable")[:4]]
-        activations = int(body.physics.model.na) if body is not None else 0
-        cure = (
-            f"the observation does not show {hidden}: add them to the observation"
-            if hidden
-            else f"it does not show the activation (act) of {activations} actuators, so that verdicts are less reliable: use actuators "
-            "without activation dynamics, or write a Simulator that observes it"
-            if activations
-            else "MuJoCo's solver ends elsewhere without its warm start: set tolerance='0' or cone='pyramidal' in the MJCF file's <option>"
-            if hasattr(robot, "physics")
-            else "its steps depend on more than observations show, so each demonstration is followed from its start"
-        )
+        cure = _what_hides_state(robot)
         found.append(f"warning: {share:.1%} of its own steps end elsewhere after restore, most in {', '.join(worst)}; {cure}")
     return found
+
+
+def _what_hides_state(robot: Simulator) -> str:
+    """What a step depends on and the observation does not show, and the way out."""
+    body = _mujoco_robot(robot)
+    if body is not None and body.inverse is not None and body.inverse.hidden:
+        return f"the observation does not show {', '.join(body.inverse.hidden)}: add them to the observation"
+    if body is not None and body.physics.model.na:
+        return (
+            f"it does not show the activation (act) of {body.physics.model.na} actuators, so that verdicts are less reliable: use "
+            "actuators without activation dynamics, or write a Simulator that observes it"
+        )
+    if hasattr(robot, "physics"):
+        return "MuJoCo's solver ends elsewhere without its warm start: set tolerance='0' or cone='pyramidal' in the MJCF file's <option>"
+    return "its steps depend on more than observations show, so each demonstration is followed from its start"
 
 
 def check_observations(robot: Simulator, observations: Array) -> list[str]:
