@@ -10,7 +10,7 @@ import numpy as np
 from imitable.arrays import Array, Arrays, Booleans, Generator, Integers, Progress, no_progress, one_thread, part_of
 from imitable.check import check_columns
 from imitable.demonstrations import Demonstrations
-from imitable.errors import ImitableError, check_fields
+from imitable.errors import ImitableError, at_least, check_fields
 from imitable.inverse_dynamics import (
     NOT_SETTLED,
     REACHED,
@@ -62,7 +62,7 @@ class Exploration:
     def __post_init__(self) -> None:
         check_fields(
             self,
-            ("episodes", self.episodes >= 2, "at least 2"),
+            *at_least(self, 2, "episodes"),
             ("steps", self.steps is None or self.steps >= 1, "at least 1"),
             ("held_out_share", 0 < self.held_out_share < 1, "between 0 and 1"),
         )

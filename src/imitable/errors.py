@@ -19,13 +19,27 @@ def unknown_name(kind: str, name: str, known: Iterable[str], *, place: str = "",
     return ImitableError(f"unknown {kind} {name!r}{place}{hint} {forms}".rstrip())
 
 
-def layer_sizes(name: str, sizes: tuple[int, ...]) -> tuple[str, bool, str]:
+Rule = tuple[str, bool, str]
+"""The name of a dataclass's field, whether it fits, and what it must be."""
+
+
+def at_least(owner: object, bound: float, *names: str) -> list[Rule]:
+    """The rules for fields with a smallest number."""
+    return [(name, getattr(owner, name) >= bound, f"at least {bound:g}") for name in names]
+
+
+def above(owner: object, bound: float, *names: str) -> list[Rule]:
+    """The rules for fields that must exceed a number."""
+    return [(name, getattr(owner, name) > bound, f"above {bound:g}") for name in names]
+
+
+def layer_sizes(name: str, sizes: tuple[int, ...]) -> Rule:
     """The rule for a field that holds the sizes of hidden layers; there may be none."""
     return name, min(sizes, default=1) >= 1, "sizes of at least 1"
 
 
-def check_fields(owner: object, *rules: tuple[str, bool, str]) -> None:
-    """Refuse a dataclass in which a field does not fit; a rule is the field's name, whether it fits, and what it must be."""
+def check_fields(owner: object, *rules: Rule) -> None:
+    """Refuse a dataclass in which a field does not fit."""
     for name, fits, wanted in rules:
         if not fits:
             raise ImitableError(f"{type(owner).__name__}.{name} is {getattr(owner, name)!r}; it must be {wanted}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from imitable.arrays import Array, Arrays, Float32, Generator, Snapshot, generator_state, restore_generator
-from imitable.errors import check_fields, layer_sizes
+from imitable.errors import above, at_least, check_fields, layer_sizes
 from imitable.networks import Adam, Mlp, Policy, obs_statistics
 from imitable.rollouts import Reset, Reward, Rollout, RolloutState, collect_rollout, initial_reset, n_envs_for
 from imitable.simulators import Simulator
@@ -133,18 +133,12 @@ class Trpo:
     def __post_init__(self) -> None:
         check_fields(
             self,
-            ("batch_size", self.batch_size >= 1, "at least 1"),
-            ("n_envs", self.n_envs >= 0, "at least 0"),
+            *at_least(self, 1, "batch_size", "cg_iterations", "value_minibatches", "value_epochs"),
+            *at_least(self, 0, "n_envs", "cg_damping"),
+            *above(self, 0, "max_kl", "value_learning_rate", "initial_std"),
             ("gamma", 0 < self.gamma <= 1, "in (0, 1]"),
             ("gae_lambda", 0 <= self.gae_lambda <= 1, "in [0, 1]"),
-            ("max_kl", self.max_kl > 0, "above 0"),
-            ("cg_damping", self.cg_damping >= 0, "at least 0"),
-            ("cg_iterations", self.cg_iterations >= 1, "at least 1"),
             ("fisher_fraction", 0 < self.fisher_fraction <= 1, "in (0, 1]"),
-            ("value_learning_rate", self.value_learning_rate > 0, "above 0"),
-            ("value_minibatches", self.value_minibatches >= 1, "at least 1"),
-            ("value_epochs", self.value_epochs >= 1, "at least 1"),
-            ("initial_std", self.initial_std > 0, "above 0"),
             layer_sizes("hidden_sizes", self.hidden_sizes),
         )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from imitable.arrays import Array, Arrays, Float32, Generator, Progress, Snapshot, no_progress
-from imitable.errors import check_fields
+from imitable.errors import above, check_fields
 from imitable.inverse_dynamics.base import InverseResult
 from imitable.networks import TransitionScaling
 from imitable.rollouts import Episodes
@@ -46,8 +46,7 @@ class Learned:
     learning_rate: float = 2e-3  # Adam, annealed to nothing along a cosine
 
     def __post_init__(self) -> None:
-        positive = ("epochs", "batch_size", "learning_rate")
-        check_fields(self, *((name, getattr(self, name) > 0, "above 0") for name in positive))
+        check_fields(self, *above(self, 0, "epochs", "batch_size", "learning_rate"))
 
     def fit(self, episodes: Episodes, robot: Simulator, *, rng: Generator, progress: Progress = no_progress) -> LearnedInverseDynamics:
         """Smooth-L1 regression of the actions on (s, s' - s)."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from imitable.arrays import Array, Generator, Snapshot, generator_state, restore_generator
 from imitable.assessment import Assessment
-from imitable.errors import ImitableError, check_fields, layer_sizes
+from imitable.errors import ImitableError, above, at_least, check_fields, layer_sizes
 from imitable.learners.base import Checkpoint
 from imitable.networks import Activation, Adam, Mlp, Policy, obs_statistics
 from imitable.sampling import TransitionSampler
@@ -37,13 +37,11 @@ class Cloning:
     checkpoint_every: int = 5_000  # updates
 
     def __post_init__(self) -> None:
-        counts = ("updates", "batch_size", "max_transitions", "checkpoint_every")
         check_fields(
             self,
-            *((name, getattr(self, name) >= 1, "at least 1") for name in counts),
-            ("learning_rate", self.learning_rate > 0, "above 0"),
-            ("huber_delta", self.huber_delta > 0, "above 0"),
-            *((name, getattr(self, name) >= 0, "at least 0") for name in ("observation_noise", "max_observation_noise")),
+            *at_least(self, 1, "updates", "batch_size", "max_transitions", "checkpoint_every"),
+            *at_least(self, 0, "observation_noise", "max_observation_noise"),
+            *above(self, 0, "learning_rate", "huber_delta"),
             layer_sizes("hidden_sizes", self.hidden_sizes),
         )
 

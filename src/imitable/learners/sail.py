@@ -12,7 +12,7 @@ import numpy as np
 
 from imitable.arrays import Array, Arrays, Float32, Generator, Snapshot, generator_state, restore_generator
 from imitable.assessment import Assessment, Exploration
-from imitable.errors import check_fields, layer_sizes
+from imitable.errors import above, at_least, check_fields, layer_sizes
 from imitable.inverse_dynamics import Learned
 from imitable.learners.base import Checkpoint
 from imitable.networks import Adam, Mlp, Policy, TransitionScaling
@@ -132,10 +132,10 @@ class Sail:
         counts += ["critic_batch_size", "inverse_residual_steps", "n_epochs", "minibatch_size", "value_steps", "checkpoint_every"]
         check_fields(
             self,
-            *((name, getattr(self, name) >= 1, "at least 1") for name in counts),
-            *((name, getattr(self, name) >= 0, "at least 0") for name in ("frozen_iterations", "beta", "gradient_penalty")),
+            *at_least(self, 1, *counts),
+            *at_least(self, 0, "frozen_iterations", "beta", "gradient_penalty"),
+            *above(self, 0, "learning_rate"),
             *(layer_sizes(name, value) for name, value in vars(self).items() if isinstance(value, tuple)),
-            ("learning_rate", self.learning_rate > 0, "above 0"),
             ("gamma", 0 < self.gamma <= 1, "in (0, 1]"),
             ("gae_lambda", 0 <= self.gae_lambda <= 1, "in [0, 1]"),
             ("clip_range", 0 < self.clip_range < 1, "between 0 and 1"),

@@ -8,7 +8,7 @@ import numpy as np
 from imitable.arrays import Array, Float32, Generator, Snapshot
 from imitable.assessment import Assessment
 from imitable.demonstrations import Demonstrations
-from imitable.errors import check_fields, layer_sizes
+from imitable.errors import above, at_least, check_fields, layer_sizes
 from imitable.learners._confidences import Labels, confidence, draw_labels, draw_weighted
 from imitable.learners._discriminator import AGENT, DEMONSTRATED, LossTerm, sigmoid
 from imitable.learners.base import Checkpoint
@@ -33,9 +33,8 @@ class Classifier:
     def __post_init__(self) -> None:
         check_fields(
             self,
-            ("iterations", self.iterations >= 1, "at least 1"),
-            ("batch_size", self.batch_size >= 1, "at least 1"),
-            ("learning_rate", self.learning_rate > 0, "above 0"),
+            *at_least(self, 1, "iterations", "batch_size"),
+            *above(self, 0, "learning_rate"),
             ("dropout", 0 <= self.dropout < 1, "in [0, 1)"),
             layer_sizes("hidden_sizes", self.hidden_sizes),
         )
