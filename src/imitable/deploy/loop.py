@@ -167,12 +167,12 @@ class _Loop:
     ) -> int | None:
         """Command what is wanted, as far as the guard lets it; after how many ticks it was done, None: it never was."""
         previous = np.zeros(len(envelope.low)) if self.previous is None else self.previous
-        told, held = deque[tuple[float, Array, Array]](), 0
+        commanded, held = deque[tuple[float, Array, Array]](), 0
         for tick in range(ticks + 1):
             self.ticks = tick
             reading = self.wait()
             joints = reading.joints
-            if told and reading.robot_time - told[-1][0] > self.valid_for:
+            if commanded and reading.robot_time - commanded[-1][0] > self.valid_for:
                 previous = np.zeros_like(previous)  # the last command has expired
             finished = done(joints)
             wanted = np.zeros_like(previous) if finished or tick == ticks else wanted_at(joints)
@@ -203,9 +203,9 @@ class _Loop:
                 places = [name for name, changed in zip(CHECKS, guarded.changed[0], strict=True) if changed and name in PLACES]
                 raise StoppedError(f"the guard has held the arm for {HELD:g} s: {' and '.join(places)}")
             if self.execute:
-                _check_following(told, reading, self.valid_for)
+                _check_following(commanded, reading, self.valid_for)
                 self.driver.command_joint_velocity(passed, self.valid_for)
-                told.append((reading.robot_time, joints, passed))
+                commanded.append((reading.robot_time, joints, passed))
                 previous = self.previous = passed
         return None
 
@@ -218,15 +218,15 @@ def _decide(skill: Skill, act: Callable[[Array], Array], joints: Array) -> Array
     return np.asarray(skill.joint_velocities(joints[None], action)[0], dtype=np.float64)
 
 
-def _check_following(told: "deque[tuple[float, Array, Array]]", reading: Reading, valid_for: float) -> None:
+def _check_following(commanded: "deque[tuple[float, Array, Array]]", reading: Reading, valid_for: float) -> None:
     """Stop an arm that does not move as it was told over the last second: commands get lost, or something else moves it."""
-    while told and reading.robot_time - told[0][0] > FOLLOWING:
-        told.popleft()
-    if not told:
+    while commanded and reading.robot_time - commanded[0][0] > FOLLOWING:
+        commanded.popleft()
+    if not commanded:
         return
-    times = np.array([*(each for each, *_ in told), reading.robot_time])
-    ways = np.minimum(np.diff(times), valid_for)[:, None] * np.stack([velocities for *_, velocities in told])  # (tick, J)
-    missing = np.abs(reading.joints - told[0][1] - ways.sum(axis=0)) - 0.5 * np.abs(ways).sum(axis=0)
+    times = np.array([*(each for each, *_ in commanded), reading.robot_time])
+    ways = np.minimum(np.diff(times), valid_for)[:, None] * np.stack([velocities for *_, velocities in commanded])  # (tick, J)
+    missing = np.abs(reading.joints - commanded[0][1] - ways.sum(axis=0)) - 0.5 * np.abs(ways).sum(axis=0)
     if missing[worst := int(missing.argmax())] > FOLLOW_TOLERANCE:
-        moved, wanted = reading.joints[worst] - told[0][1][worst], ways.sum(axis=0)[worst]
+        moved, wanted = reading.joints[worst] - commanded[0][1][worst], ways.sum(axis=0)[worst]
         raise StoppedError(f"the arm does not follow: joint {worst + 1} moved {moved:.3f} rad where {wanted:.3f} were commanded")

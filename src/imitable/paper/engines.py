@@ -97,11 +97,11 @@ def ray_launch(workers: int) -> Launch:
         cluster = {} if "RAY_ADDRESS" in os.environ else {"address": "local", "num_cpus": workers}
         ray.init(**cluster, include_dashboard=False, configure_logging=False, log_to_driver=False)
 
-    def carry_out(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> int:
+    def run_command(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> int:
         return launch_process(command, log, environment).wait()
 
     # A run that is lost is not tried again: the sweep says so, and the next one resumes it.
-    task = ray.remote(num_cpus=1, max_retries=0)(carry_out)
+    task = ray.remote(num_cpus=1, max_retries=0)(run_command)
     return lambda command, log: RayJob(ray, task.remote(list(command), log.absolute(), dict(os.environ)))
 
 

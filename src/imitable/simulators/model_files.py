@@ -41,9 +41,9 @@ def read_model(path: Path, *, floor: bool | None, floating_base: bool) -> tuple[
     except (ValueError, FileNotFoundError) as error:
         if isinstance(error, ImitableError):
             raise
-        told = ", ".join(str(error).splitlines())
-        cure = "; give each moving link its <inertial>, or geoms that have a mass" if "mass and inertia of moving bodies" in told else ""
-        raise ImitableError(f"cannot read the MuJoCo model {str(path)!r}: {told}{cure}") from error
+        reason = ", ".join(str(error).splitlines())
+        cure = "; give each moving link its <inertial>, or geoms that have a mass" if "mass and inertia of moving bodies" in reason else ""
+        raise ImitableError(f"cannot read the MuJoCo model {str(path)!r}: {reason}{cure}") from error
     return _lifted(model, spec), notes
 
 
