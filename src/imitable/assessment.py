@@ -151,6 +151,10 @@ class Assessment:
         learned = {name.removeprefix("model "): array for name, array in self._fitted.items() if name.startswith("model ")}
         return self.model.restored(learned, self.robot)
 
+    def _restored(self, model: InverseDynamicsModel) -> InverseDynamics:
+        """f_id of a variant of the model, without fitting again."""
+        return model.restored(self.inverse_dynamics.arrays(), self.robot)
+
     @cached_property
     def step_scale(self) -> Array:
         """(observation,) standard deviation of what one random action of the robot changes, or what rounding leaves of it."""
@@ -168,7 +172,7 @@ class Assessment:
         return float(self._fitted["noise"])
 
     @property
-    def _noise(self) -> float:
+    def tracking_noise(self) -> float:
         """The noise, or 0 where it is negligible."""
         return self.noise if self.noise > NEGLIGIBLE_NOISE else 0.0
 
@@ -180,14 +184,14 @@ class Assessment:
     @property
     def retry_inverses(self) -> tuple[InverseDynamics, ...]:
         """Asked again about steps that are not reached; none if there is noise, or if the inverse dynamics has no retries."""
-        models = () if self._noise else retry_models(self.model)
-        return tuple(each.restored(self.inverse_dynamics.arrays(), self.robot) for each in models)
+        models = () if self.tracking_noise else retry_models(self.model)
+        return tuple(self._restored(each) for each in models)
 
     @cached_property
     def follower(self) -> Follower:
         """Tracks windows on the robot, with one setting for demonstrations and for the robot's own trajectories."""
-        inverse = model_for_tracking(self.model, self._noise).restored(self.inverse_dynamics.arrays(), self.robot)
-        return Follower(self.robot, inverse, floored_scale(self.step_scale), self._noise, self.retry_inverses)
+        inverse = self._restored(model_for_tracking(self.model, self.tracking_noise))
+        return Follower(self.robot, inverse, floored_scale(self.step_scale), self.tracking_noise, self.retry_inverses)
 
     @cached_property
     def tracked(self) -> Tracked:
@@ -219,7 +223,7 @@ class Assessment:
     def _recover_actions(self, used: Booleans) -> Arrays:
         actions, verdicts = np.zeros((len(used), len(self.robot.action_low))), np.full(len(used), NOT_SETTLED)
         lost = float((self.rounding / floored_scale(self.step_scale)).max()) / 2
-        inverse_dynamics = model_with_tolerance(self.model, max(self._noise, lost)).restored(self.inverse_dynamics.arrays(), self.robot)
+        inverse_dynamics = self._restored(model_with_tolerance(self.model, max(self.tracking_noise, lost)))
         if self.hides_state:  # carried along from step to step
             demo_of = np.repeat(np.arange(len(self.demonstrations)), self.demonstrations.lengths)
             demos = np.unique(demo_of[used])
@@ -238,7 +242,7 @@ class Assessment:
         """
         demonstrations, robot = self.demonstrations, self.robot
         observations, rows = demonstrations.observations, demonstrations.transition_rows
-        margin = noise_margin(self._noise, floored_scale(self.step_scale))
+        margin = noise_margin(self.tracking_noise, floored_scale(self.step_scale))
         depth = steps_since_restorable(demonstrations, robot, margin=margin)
         needed = used & (depth >= 0) & (depth <= CARRIED)
         for level in range(int(depth[needed].max(initial=0)), 0, -1):
