@@ -41,9 +41,6 @@ class Limits:
     velocity: Array  # rad/s; of the FR3 these shrink near the ends of the joints
     acceleration: Array  # rad/s^2
     jerk: Array  # rad/s^3
-    tcp_velocity: float  # m/s
-    tcp_acceleration: float  # m/s^2
-    tcp_jerk: float  # m/s^3
 
 
 FER: Final = Limits(
@@ -52,9 +49,6 @@ FER: Final = Limits(
     velocity=np.array([2.175] * 4 + [2.61] * 3),
     acceleration=np.array([15.0, 7.5, 10.0, 12.5, 15.0, 20.0, 20.0]),
     jerk=np.array([7500.0, 3750.0, 5000.0, 6250.0, 7500.0, 10000.0, 10000.0]),
-    tcp_velocity=1.7,
-    tcp_acceleration=13.0,
-    tcp_jerk=6500.0,
 )
 """Of the Panda, also called FER."""
 FR3: Final = Limits(
@@ -63,9 +57,6 @@ FR3: Final = Limits(
     velocity=np.array([2.62] * 4 + [5.26, 4.18, 5.26]),
     acceleration=np.full(7, 10.0),
     jerk=np.full(7, 5000.0),
-    tcp_velocity=3.0,
-    tcp_acceleration=9.0,
-    tcp_jerk=4500.0,
 )
 ARMS: Final = {"fer": FER, "fr3": FR3}
 

@@ -20,8 +20,7 @@ from imitable.paper.panda_arm import CARRIED, Box, link_frames, straight_down, t
 
 SUBSTEPS_PER_SECOND = 240
 POSTURE_GAIN = 5.0  # 1/s, by which joints that have strayed are brought back; slow enough to be stable with latency
-HAND = 8  # link of Bullet's model
-FINGERS, FINGER_OPENING = (9, 10), 0.025  # links; m to either side
+FINGERS, FINGER_OPENING = (9, 10), 0.025  # links of Bullet's model; m to either side
 JOINTS, VELOCITIES, STATUS, NOISE, SEED, COMMANDS = slice(0, 7), slice(7, 14), 14, slice(15, 18), 18, 19
 """Columns of the state; commands under way are the last ones."""
 
