@@ -224,6 +224,14 @@ def test_with_noise_single_windows_that_chaos_carries_off_do_not_count() -> None
     assert FEASIBILITY.weights_of(replace(own, demonstration_windows=shown)).tolist() == [1.0, 0.0]
 
 
+def test_two_windows_that_are_clearly_lost_are_an_impossible_part() -> None:
+    own, lost = of_own([0.01] * 40), 4.1 * FOLLOWED  # twice d_max, and a little
+    distances = [lost, lost, 0.0, lost, 0.0, 0.0, *[1.9 * FOLLOWED] * 3, lost, lost, 0.0]
+    tracked = replace(own, demonstration_windows=windows(distances, [0] * 3 + [1] * 3 + [2] * 3 + [3] * 3, unsettled=(9,)))
+    assert FEASIBILITY.clearly_lost(tracked).nonzero()[0].tolist() == [0, 1, 3, 10]
+    assert not FEASIBILITY.clearly_lost(replace(tracked, noise=0.5)).any(), "noise may take the robot off in some windows"
+
+
 def test_too_few_own_windows_for_the_rate_are_an_error() -> None:
     with pytest.raises(ImitableError, match=r"18 windows .* too few for a false reject rate of 0\.05: .*check units.*or raise"):
         FEASIBILITY.tolerance_of(of_own([0.1] * 18))
@@ -260,7 +268,10 @@ def mixed() -> Assessment:
 
 def test_the_table_says_where_and_why(mixed: Assessment) -> None:
     table, shown = FEASIBILITY.table(mixed), mixed.tracked.demonstration_windows
-    assert list(table) == ["distance", "feasibility", "first_bad_step", "worst_column", "limiting_actuator", "limit_factor"]
+    first = ["distance", "feasibility", "impossible_part", "first_bad_step"]
+    assert list(table) == [*first, "worst_column", "limiting_actuator", "limit_factor"]
+    assert not table["impossible_part"][:6].any()
+    assert table["impossible_part"][6:].all(), "all of another body's, and those with a foreign part"
     assert all(column.shape == (18,) for column in table.values())
     assert np.array_equal(table["feasibility"], mixed.scored(FEASIBILITY))
     assert table["first_bad_step"][:6].tolist() == [-1] * 6

@@ -41,6 +41,11 @@ def table() -> Table:
     return found | {"verdict": verdicts(found)}
 
 
+def test_what_a_score_without_feasibility_rejects_is_worse() -> None:
+    weight = np.array([1.0, 0.0])
+    assert verdicts({"weight": weight, "return": np.zeros(2)}).tolist() == [KEPT, WORSE]
+
+
 def test_every_demonstration_is_kept_or_has_a_reason() -> None:
     assert table()["verdict"].tolist() == [KEPT, KEPT, INFEASIBLE, INFEASIBLE, WORSE, WORSE]
 

@@ -7,7 +7,8 @@ from hypothesis.extra import numpy as hnp
 
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
-from imitable.sampling import TransitionSampler, demonstration_weights, effective_sample_size
+from imitable.sampling import TransitionSampler, effective_sample_size
+from imitable.scores import demonstration_weights
 
 
 def identifiable(lengths: list[int]) -> Demonstrations:

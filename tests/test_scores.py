@@ -13,13 +13,13 @@ from hypothesis.extra import numpy as hnp
 import brute_force
 import turntable
 from brute_force import rectified_returns
-from imitable.arrays import Array, Arrays
+from imitable.arrays import Array, Arrays, Booleans
 from imitable.assessment import Assessment, Exploration, assess
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
 from imitable.paper.methods import METHODS
 from imitable.replay import Replay
-from imitable.sampling import TransitionSampler, demonstration_weights
+from imitable.sampling import TransitionSampler
 from imitable.scores import (
     Feasibility,
     NaiveOptimality,
@@ -28,6 +28,7 @@ from imitable.scores import (
     Score,
     Tolerance,
     Uniform,
+    demonstration_weights,
     per_transition,
     product,
     rectified_return,
@@ -513,6 +514,33 @@ def test_a_return_that_is_earned_in_part_by_what_is_impossible_is_no_better_than
     assert found[2] == pytest.approx(found[:2].mean())
     assert found[3] < found[2], "worse than usual it can be"
     assert assessment.scored(replace(score, feasible_above=0.0))[2] == 1.0, "the paper's recipe"
+
+
+@dataclass(frozen=True)
+class FollowedButInPart:
+    """All are followed, and some of number 2 is impossible."""
+
+    def __call__(self, assessment: Assessment) -> Array:
+        return np.ones(len(assessment.demonstrations))
+
+    def impossible_parts(self, assessment: Assessment) -> Booleans:
+        return np.arange(len(assessment.demonstrations)) == 2
+
+
+def test_a_return_that_is_earned_in_one_impossible_second_sets_no_standard() -> None:
+    score = replace(OPTIMALITY, feasibility=FollowedButInPart(), feasible_above=0.9)
+    assessment = chosen([0, -10, 400, -5], goals=[0.0] * 4, distances=[0.0] * 4)
+    assert score.best_returns(assessment).tolist() == [0, 0, 400, 0]
+    found = assessment.scored(score)
+    assert found[[0, 1, 3]] == pytest.approx(np.exp(-0.5 * np.array([0, 1, 0.5]) ** 2))
+    assert found[2] == pytest.approx(found[[0, 1, 3]].mean()), "no better than usual"
+    assert replace(score, feasible_above=0.0).best_returns(assessment).tolist() == [400] * 4, "the paper's recipe"
+
+
+def test_nine_tenths_are_not_above_nine_tenths_however_long_the_demonstrations() -> None:
+    for length in (1, 3, 7, 30):
+        assessment = chosen([0, 5], goals=[0.0] * 2, distances=[0.0, 0.1], lengths=length)
+        assert replace(OPTIMALITY, feasible_above=0.9).best_returns(assessment)[0] == 0
 
 
 def test_optimality_without_returns_says_who_needs_them_and_how_many_are_missing() -> None:

@@ -13,8 +13,8 @@ from imitable.errors import check_fields
 from imitable.evaluation import N_EVAL_EPISODES, Measurement, measure
 from imitable.inverse_dynamics import InverseDynamicsModel
 from imitable.learners import Learner
-from imitable.sampling import demonstration_weights, effective_sample_size
-from imitable.scores import Score, score_facts
+from imitable.sampling import effective_sample_size
+from imitable.scores import Score, demonstration_weights, score_facts
 from imitable.simulators import Simulator
 from imitable.verdicts import Table, score_table
 

@@ -38,13 +38,6 @@ class TransitionSampler:
         return self.demonstrations.observations[rows], self.demonstrations.observations[rows + 1]
 
 
-def demonstration_weights(weights: Array, lengths: Integers) -> Array:
-    """(demo,) weights, from those or as the mean over each demonstration's transitions."""
-    if weights.shape == lengths.shape:
-        return weights
-    return np.add.reduceat(weights, np.concatenate([[0], np.cumsum(lengths)[:-1]])) / lengths
-
-
 def effective_sample_size(weights: Array) -> float:
     """(sum w)^2 / sum w^2: how many equally weighted demonstrations, or transitions, would be as informative."""
     if not weights.any():

@@ -7,8 +7,7 @@ import numpy as np
 from imitable.arrays import Array
 from imitable.assessment import Assessment
 from imitable.demonstrations import Demonstrations
-from imitable.sampling import demonstration_weights
-from imitable.scores import Score, score_columns
+from imitable.scores import Score, demonstration_weights, score_columns
 from imitable.simulators import action_names, joint_ranges
 from imitable.windows import worst_window
 
@@ -51,7 +50,7 @@ def verdicts(table: Table) -> np.ndarray[Any, Any]:
     """(demo,) one of VERDICTS each, from feasibility and optimality if the score has them."""
     ones = np.ones(len(table["weight"]))
     feasibility, optimality = table.get("feasibility", ones), np.nan_to_num(table.get("optimality", ones), nan=1.0)
-    rejected = np.where(optimality < feasibility, WORSE, INFEASIBLE)
+    rejected = np.where((optimality < feasibility) | ("feasibility" not in table), WORSE, INFEASIBLE)
     rejected = np.where(np.isnan(table["return"]) & (feasibility > LEAST_WEIGHT), UNRATED, rejected)
     return np.where(table["weight"] > LEAST_WEIGHT, KEPT, rejected)
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from imitable.arrays import Array, Generator
 from imitable.assessment import Assessment
-from imitable.sampling import demonstration_weights, effective_sample_size
-from imitable.scores import Score
+from imitable.sampling import effective_sample_size
+from imitable.scores import Score, demonstration_weights
 
 
 @dataclass(frozen=True)

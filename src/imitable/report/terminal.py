@@ -71,7 +71,7 @@ def print_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Non
 def print_scores(table: Table) -> None:
     """What becomes of how many; a line per source: how many, how many feasible, and their share of the samples."""
     counts = {verdict: int((table["verdict"] == verdict).sum()) for verdict in VERDICTS}
-    partly = int(((table["verdict"] == KEPT) & (table["feasibility"] < WHOLLY)).sum()) if "feasibility" in table else 0
+    partly = int(((table["verdict"] == KEPT) & followed_in_part(table)).sum())
     print_line(
         f"of {len(table['verdict'])} demonstrations {counts[KEPT]} are kept"
         + (f" ({partly} of them the robot can follow only in part)" if partly else "")
@@ -92,6 +92,12 @@ def print_scores(table: Table) -> None:
             )
         )
     print_table(("source", "demonstrations", "mean return", "mean feasibility", "mean optimality", "share of the samples"), rows)
+
+
+def followed_in_part(table: Table) -> np.ndarray[Any, Any]:
+    """(demo,) whether the robot cannot follow all of it; of none if the score has no feasibility."""
+    none = np.zeros(len(table["weight"]), dtype=bool)
+    return np.asarray((table["feasibility"] < WHOLLY) | table.get("impossible_part", none) if "feasibility" in table else none)
 
 
 def print_causes(table: Table) -> None:

@@ -1,6 +1,18 @@
 """Scores: how often each demonstration, or each of its transitions, is to be drawn."""
 
-from imitable.scores.base import Product, Score, Uniform, factors_of, per_transition, product, score_columns, score_facts, why_zero
+from imitable.scores.base import (
+    Product,
+    Score,
+    Uniform,
+    demonstration_weights,
+    factors_of,
+    impossible_parts,
+    per_transition,
+    product,
+    score_columns,
+    score_facts,
+    why_zero,
+)
 from imitable.scores.feasibility import Feasibility, ReplayFeasibility, Tolerance
 from imitable.scores.optimality import NaiveOptimality, RectifiedOptimality, rectified_return
 
@@ -13,7 +25,9 @@ __all__ = [
     "Score",
     "Tolerance",
     "Uniform",
+    "demonstration_weights",
     "factors_of",
+    "impossible_parts",
     "per_transition",
     "product",
     "rectified_return",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from imitable.arrays import Array, Integers
+from imitable.arrays import Array, Booleans, Integers
 
 if TYPE_CHECKING:
     from imitable.assessment import Assessment
@@ -41,6 +41,12 @@ def why_zero(score: Score, assessment: Assessment) -> str:
         if not assessment.scored(factor).any() and hasattr(factor, "why_zero"):
             return str(factor.why_zero(assessment))
     return f"{score} finds nothing worth imitating; choose another score"
+
+
+def impossible_parts(score: Score, assessment: Assessment) -> Booleans:
+    """(demo,) whether the robot clearly cannot follow some of it: `impossible_parts(assessment)`; else of none."""
+    none: Booleans = np.zeros(len(assessment.demonstrations), dtype=bool)
+    return np.asarray(score.impossible_parts(assessment)) if hasattr(score, "impossible_parts") else none
 
 
 def factors_of(score: Score) -> tuple[Score, ...]:
@@ -84,6 +90,13 @@ def product(*factors: Score) -> Product:
 def per_transition(weights: Array, lengths: Integers) -> Array:
     """(transition,) weights, from those or from one for each demonstration."""
     return np.repeat(weights, lengths) if weights.shape == lengths.shape else weights
+
+
+def demonstration_weights(weights: Array, lengths: Integers) -> Array:
+    """(demo,) weights, from those or as the mean over each demonstration's transitions."""
+    if weights.shape == lengths.shape:
+        return weights
+    return np.add.reduceat(weights, np.concatenate([[0], np.cumsum(lengths)[:-1]])) / lengths
 
 
 def column_tuple(columns: Iterable[int] | None) -> tuple[int, ...] | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from imitable.arrays import Array
+from imitable.arrays import Array, Booleans
 from imitable.errors import ImitableError, check_fields
 from imitable.replay import Replay
 from imitable.scores.base import column_tuple
@@ -22,6 +22,10 @@ MIN_FEASIBILITY = 0.25
 
 UNDECIDED_FEASIBILITY = 0.5
 """Feasibility of a demonstration without a reliable window."""
+
+CLEARLY_LOST, LOST_WINDOWS = 2.0, 2
+"""In units of d_max: windows that are farther off are clearly lost. Of the robot's own, one may be by a failure of the search; from so many
+on, the demonstration has an impossible part."""
 
 NOISE_MARGIN_FACTOR = 1.15
 """With noise, demonstrations may be farther off than retraced ones by this factor: retracing loses noise beyond the actuators' limits. In
@@ -66,6 +70,18 @@ class Feasibility:
             share = mean_by_demonstration(ramp_down(shown.distances, tolerance), shown, unsettled=UNDECIDED_FEASIBILITY)
         return np.where(share < MIN_FEASIBILITY, 0.0, share)
 
+    def impossible_parts(self, assessment: Assessment) -> Booleans:
+        """(demo,) whether the robot clearly cannot follow some of it, however high the share that it can; not known of noisy data, where
+        noise alone may take the robot off in some windows."""
+        windows = assessment.tracked.demonstration_windows
+        lost = windows.demo[self.clearly_lost(assessment.tracked)]
+        return np.asarray(np.bincount(lost, minlength=len(assessment.demonstrations)) >= LOST_WINDOWS)
+
+    def clearly_lost(self, tracked: Tracked) -> Booleans:
+        """(window,) which of the demonstrations' windows are."""
+        windows, limit = tracked.demonstration_windows, CLEARLY_LOST * self.tolerance_of(tracked).d_max
+        return np.asarray(windows.settled & (windows.distances > limit) & (not tracked.noise))
+
     def table(self, assessment: Assessment) -> dict[str, Array]:
         shown, names = assessment.tracked.demonstration_windows, np.array(assessment.robot.observation_names)
         worst = worst_window(shown)
@@ -77,6 +93,7 @@ class Feasibility:
         return {
             "distance": (median_by_demonstration if assessment.tracked.noise else mean_by_demonstration)(shown.distances, shown),
             "feasibility": assessment.scored(self),
+            "impossible_part": self.impossible_parts(assessment),
             "first_bad_step": np.where(first_bad == np.iinfo(np.int64).max, -1, first_bad),
             "worst_column": names[shown.worst_column[worst]],
             "limiting_actuator": shown.limiting_actuator[worst],

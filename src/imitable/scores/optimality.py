@@ -10,7 +10,7 @@ import numpy as np
 
 from imitable.arrays import Array, Booleans, Integers
 from imitable.errors import check_fields
-from imitable.scores.base import Score, column_tuple, per_transition
+from imitable.scores.base import Score, column_tuple, demonstration_weights, impossible_parts
 from imitable.scores.feasibility import Feasibility
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ class RectifiedOptimality:
     radius: float | None = None  # how near two starts must be to be compared, in units of the columns; None: from the data
     columns: tuple[int, ...] | None = None  # of the observation, that make two starts neighbours; None: all
     feasibility: Score = field(default_factory=Feasibility)
-    feasible_above: float = 0.9  # of the feasibility: only demonstrations with more set the standard; 0 as in the paper
+    feasible_above: float = 0.9
+    """Only demonstrations with a larger feasibility, and no impossible part, set the standard; 0 as in the paper: all feasible ones."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", column_tuple(self.columns))
@@ -133,10 +134,10 @@ class RectifiedOptimality:
 
     def _feasible(self, assessment: Assessment) -> Booleans:
         """(demo,) which set the standard: those that are feasible, and have a return."""
-        lengths = assessment.demonstrations.lengths
-        weights = per_transition(assessment.scored(self.feasibility), lengths)
-        feasible = np.add.reduceat(weights, assessment.demonstrations.transition_starts) / lengths > self.feasible_above
-        return np.asarray(feasible & np.isfinite(self._returns(assessment)))
+        weights = demonstration_weights(assessment.scored(self.feasibility), assessment.demonstrations.lengths)
+        feasible = (weights > self.feasible_above) & np.isfinite(self._returns(assessment))
+        # A long demonstration has a high share of followed windows even where its return was earned in one that nobody can follow.
+        return np.asarray(feasible & ~impossible_parts(self.feasibility, assessment) if self.feasible_above else feasible)
 
     def _returns(self, assessment: Assessment) -> Array:
         demonstrations = assessment.demonstrations
