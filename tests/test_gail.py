@@ -193,9 +193,26 @@ def test_agents_that_go_on_start_again_from_where_they_should() -> None:
     )
 
 
+def test_policies_at_checkpoints_are_averages_of_those_that_learn() -> None:
+    assessment = turntable.assessed(turntable.demonstrations(count=2))
+    every = dataclasses.replace(turntable.TINY_GAIL, checkpoint_every=1)
+    plain, averaged = (
+        list(dataclasses.replace(every, averaged_rounds=rounds)(assessment, np.ones(2), rng=np.random.default_rng(0))) for rounds in (0, 2)
+    )
+    mean = plain[0].policy.parameters
+    for one, other in zip(plain, averaged, strict=True):
+        assert other.snapshot["policy"].tobytes() == one.policy.parameters.tobytes(), "the learning does not see the average"
+        assert other.policy.log_std.tobytes() == one.policy.log_std.tobytes()
+        mean = mean if one is plain[0] else (mean + one.policy.parameters) / 2
+        assert other.policy.parameters == pytest.approx(mean, abs=1e-6)
+    assert averaged[0].policy.parameters.tobytes() == plain[0].policy.parameters.tobytes()
+    assert "averaged" not in plain[-1].snapshot
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"averaged_rounds": -1}, "averaged_rounds is -1; it must be at least 0"),
         ({"demonstrated_share": 1.5}, r"demonstrated_share is 1.5; it must be in \[0, 1\]"),
         ({"start": "warm"}, "start is 'warm'; it must be random or cloning"),
         ({"discriminator_noise": -1.0}, "discriminator_noise is -1.0; it must be at least 0"),

@@ -19,6 +19,7 @@ from imitable.arrays import Array, Arrays
 from imitable.assessment import Assessment, Exploration, assess
 from imitable.errors import ImitableError
 from imitable.inverse_dynamics import Learned
+from imitable.learners import Gail, TwoIwil
 from imitable.paper.driving import FAST, SLOW, Driving
 from imitable.paper.run import collected
 from imitable.paper.tasks import find_task
@@ -422,6 +423,12 @@ def test_a_dataclass_of_the_package_is_its_class_version_and_fields() -> None:
     assert found["version"] == Driving.version
     assert (found["speed"], found["horizon"], found["action_low"]) == (3.0, 300, [-1.0])
     assert "source" not in found, "an edit of a comment would throw all away"
+
+
+def test_a_field_added_later_is_left_out_where_it_has_its_default() -> None:
+    assert "averaged_rounds" not in describe(Gail()), "descriptions of runs stored before still hold"
+    assert describe(Gail(averaged_rounds=20)) == describe(Gail()) | {"averaged_rounds": 20}
+    assert describe(TwoIwil(gail=Gail(averaged_rounds=20))) != describe(TwoIwil())
 
 
 def test_a_users_class_is_known_by_its_source_too() -> None:

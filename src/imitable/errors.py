@@ -1,7 +1,11 @@
-"""Mistakes a user can make and fix; the command line prints them without a traceback."""
+"""Mistakes a user can make and fix; the command line prints them without a traceback. What holds of fields of settings."""
 
 import difflib
 from collections.abc import Iterable
+
+LATER = {"later": True}
+"""Metadata of a dataclass's field that was added when runs had been stored: at its default a description leaves it out, so that theirs
+still hold (`store.cache.describe`)."""
 
 
 class ImitableError(ValueError):

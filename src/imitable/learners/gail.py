@@ -8,7 +8,7 @@ import numpy as np
 
 from imitable.arrays import Array, Arrays, Float32, Generator, Snapshot, generator_state, restore_generator
 from imitable.assessment import Assessment
-from imitable.errors import check_fields, layer_sizes
+from imitable.errors import LATER, check_fields, layer_sizes
 from imitable.learners._demonstrated import DemonstratedResets, with_absorbing_states
 from imitable.learners._discriminator import AGENT, DEMONSTRATED, Discriminator, LossTerm
 from imitable.learners.base import Checkpoint
@@ -54,6 +54,9 @@ class Gail:
     cloned_std: float = 0.1  # of actions around the clone's
     frozen_rounds: int = 5  # warm-up of value function and discriminator, in which a clone is not updated
     final_fraction: float = 0.1  # of max_kl and of the discriminator's learning rate, to which both are annealed
+    averaged_rounds: int = field(default=0, metadata=LATER)
+    """Rounds over which the parameters of the policies at checkpoints are averaged, with exponentially fading weights; 0: not averaged. The
+    learning itself does not see the average. Adversaries circle each other: each round's policy errs elsewhere, and their average less."""
     trpo: Trpo = field(default_factory=Trpo)
     checkpoint_every: int = 20  # rounds
 
@@ -65,7 +68,7 @@ class Gail:
             layer_sizes("discriminator_hidden_sizes", self.discriminator_hidden_sizes),
             *(
                 (name, getattr(self, name) >= 0, "at least 0")
-                for name in ("discriminator_batch_size", "gradient_penalty", "discriminator_noise", "frozen_rounds")
+                for name in ("discriminator_batch_size", "gradient_penalty", "discriminator_noise", "frozen_rounds", "averaged_rounds")
             ),
             (
                 "absorbing",
@@ -134,10 +137,11 @@ class Gail:
                 batch = visited[rng.integers(len(visited), size=size)] if size else visited
                 diagnostics |= discriminator.update(parameters, optimizer, loss_terms(batch, demonstrated, rng), rng=rng)
             state.done, state.steps, state.diverged = state.done + 1, state.steps + rollout.steps, state.diverged + rollout.diverged
+            state.average(self.averaged_rounds)
             if state.done % self.checkpoint_every == 0 or state.done == self.rounds:
                 diagnostics["reward"] = float(rewards.mean())
                 snapshot = state.snapshot(rng, extra or {})
-                yield Checkpoint(state.agent.policy, state.steps, state.done / self.rounds, snapshot, diagnostics, state.diverged)
+                yield Checkpoint(state.policy, state.steps, state.done / self.rounds, snapshot, diagnostics, state.diverged)
 
     def _initial(
         self,
@@ -218,6 +222,20 @@ class GailState:
     """Environment steps so far."""
     diverged: int = 0
     """Simulations that diverged so far."""
+    averaged: Float32 | None = None
+    """The policy's parameters, averaged over the last rounds; None: not averaged."""
+
+    @property
+    def policy(self) -> Policy:
+        """For a checkpoint."""
+        policy = self.agent.policy
+        return policy if self.averaged is None else replace(policy, parameters=self.averaged)
+
+    def average(self, rounds: int) -> None:
+        """Take the last round's policy into the average over so many rounds; of the first ones it is the plain mean."""
+        if rounds:
+            new, old = self.agent.policy.parameters, self.averaged
+            self.averaged = new.copy() if old is None else old + (new - old) / np.float32(min(rounds, self.done))
 
     def snapshot(self, rng: Generator, extra: Snapshot) -> Arrays:
         scaling = self.discriminator.inputs
@@ -228,6 +246,7 @@ class GailState:
             "discriminator center": scaling.center,
             "discriminator scale": scaling.scale,
             **extra,
+            **({} if self.averaged is None else {"averaged": self.averaged}),
             **{name: np.array(getattr(self, name)) for name in ("done", "steps", "diverged")},
             "rng": generator_state(rng),
         }
@@ -243,4 +262,5 @@ class GailState:
             done=int(snapshot["done"]),
             steps=int(snapshot["steps"]),
             diverged=int(snapshot["diverged"]),
+            averaged=snapshot.get("averaged"),
         )

@@ -22,7 +22,7 @@ import numpy as np
 
 from imitable.arrays import Arrays
 from imitable.demonstrations import Demonstrations
-from imitable.errors import ImitableError
+from imitable.errors import LATER, ImitableError
 from imitable.store.files import UnreadableError, read_arrays, remove_leftovers, write_arrays
 
 FOLDER, CAP = "IMITABLE_CACHE", "IMITABLE_CACHE_GB"
@@ -140,7 +140,10 @@ def describe(value: Any) -> Any:
     if hasattr(value, "cache_key") and not isinstance(value, type):
         return {**own, "key": describe(value.cache_key())}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {**own, **{each.name: _field(getattr(value, each.name)) for each in dataclasses.fields(value)}}
+        fields = {each.name: each for each in dataclasses.fields(value)}
+        values = {name: getattr(value, name) for name in fields}
+        absent = {name for name, each in fields.items() if each.metadata == LATER and values[name] == each.default}
+        return {**own, **{name: _field(value) for name, value in values.items() if name not in absent}}
     if inspect.isfunction(value) or isinstance(value, type):
         return own
     raise CannotDescribeError(
