@@ -207,6 +207,9 @@ def test_policies_at_checkpoints_are_averages_of_those_that_learn() -> None:
         assert other.policy.parameters == pytest.approx(mean, abs=1e-6)
     assert averaged[0].policy.parameters.tobytes() == plain[0].policy.parameters.tobytes()
     assert "averaged" not in plain[-1].snapshot
+    learner = dataclasses.replace(every, averaged_rounds=2)
+    rest = list(learner(assessment, np.ones(2), rng=np.random.default_rng(9), resume=averaged[2].snapshot))
+    assert [each.policy.parameters.tobytes() for each in rest] == [each.policy.parameters.tobytes() for each in averaged[3:]]
 
 
 @pytest.mark.parametrize(

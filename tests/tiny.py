@@ -39,7 +39,6 @@ PLAIN: dict[str, Learner] = {
     "gail as released": Gail.released(**{name: getattr(turntable.TINY_GAIL, name) for name in SIZES}),
     "gail from a clone": replace(turntable.TINY_GAIL, start="cloning", cloning=turntable.TINY_CLONING, frozen_rounds=1),
     "gail whose agents go on": replace(turntable.TINY_GAIL, trpo=replace(turntable.TINY_GAIL.trpo, n_envs=10)),
-    "gail whose policies are averaged": replace(turntable.TINY_GAIL, averaged_rounds=3),
     "cloning": turntable.TINY_CLONING,
     "sail": SAIL,
 }
