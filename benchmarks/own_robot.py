@@ -2,24 +2,32 @@
 
 python benchmarks/own_robot.py data FOLDER         # the demonstrations, as npz and csv; with --quick a few short ones
 python benchmarks/own_robot.py measure             # writes benchmarks/own_robot.json
+python benchmarks/own_robot.py pile                # scoring 10 000 demonstrations of 200 steps: time inside MuJoCo, and memory; likewise
 python benchmarks/own_robot.py train good|standing|foreign FOLDER     # the policies that demonstrate; shipped in benchmarks/policies
 """
 
 import argparse
 import json
+import multiprocessing
 import os
+import resource
+import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import mujoco
 import numpy as np
+from mujoco.batch import Batch
 
 from imitable import Demonstrations, Policy, evaluate, join, one_thread
 from imitable.arrays import Array
+from imitable.cli import main as main_command
 from imitable.formats import csv, npz
 from imitable.rollouts import random_actions, run_episodes
 from imitable.simulators import reward_of
@@ -68,14 +76,25 @@ def write_data(folder: Path, *, quick: bool = False) -> dict[str, Path]:
     return paths
 
 
-def command(*arguments: object) -> tuple[str, float]:
-    """What `imitable` prints, and the seconds it takes, with an empty cache."""
-    began = time.perf_counter()
+def command(*arguments: object) -> tuple[str, float, float]:
+    """What `imitable` prints, and the seconds and the processor's seconds it takes, with an empty cache."""
+    began, spent = time.perf_counter(), children_seconds()
     done = subprocess.run([sys.executable, "-m", "imitable", *map(str, arguments)], capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr)
     print(done.stdout, flush=True)
-    return done.stdout, time.perf_counter() - began
+    return done.stdout, time.perf_counter() - began, children_seconds() - spent
+
+
+def empty_cache(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    os.environ["IMITABLE_CACHE"] = str(folder)
+
+
+def children_seconds() -> float:
+    """Of the processor, for all processes that were waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def measure(folder: Path, *, only: str | None = None, learned: bool = True) -> None:
@@ -83,25 +102,90 @@ def measure(folder: Path, *, only: str | None = None, learned: bool = True) -> N
     for name, path in write_data(folder).items():
         if only not in (None, name):
             continue
-        os.environ["IMITABLE_CACHE"] = str(folder / f"cache {name}")
+        empty_cache(folder / f"cache {name}")
         scores = folder / f"scores {name}"
-        _, seconds = command("score", path, "--robot", "Hopper-v5", "-o", scores, "--overwrite")
+        _, seconds, processor = command("score", path, "--robot", "Hopper-v5", "-o", scores, "--overwrite")
         table = read_table(scores / "scores.parquet")
         feasibility, own = table["feasibility"], np.isin(table["source"], OWN)
         cell = {
             "seconds": round(seconds, 1),
+            "processor seconds": round(processor, 1),
             "own above 0.9": round(float((feasibility[own] > 0.9).mean()), 3),
             "foreign below 0.1": round(float((feasibility[~own] < 0.1).mean()), 3),
         }
         if learned:
             cell["good demonstrators"] = round(float(demonstrations().returns[:20].mean()), 1)
             for method in ("ours", "none"):
-                _, seconds = command("train", scores, "-o", folder / f"{method} {name}", "--method", method, "--overwrite")
+                _, seconds, _ = command("train", scores, "-o", folder / f"{method} {name}", "--method", method, "--overwrite")
                 result = json.loads((folder / f"{method} {name}" / "result.json").read_text())
                 cell |= {method: round(result["mean_return"], 1), f"{method} seconds": round(seconds, 1)}
         found[name] = cell
         RESULTS.write_text(json.dumps(found, indent=1) + "\n")
         print(name, cell, flush=True)
+
+
+def pile(*, count: int, steps: int, rng: np.random.Generator) -> Demonstrations:
+    """As many good as standing as foreign demonstrations, each of this many steps: what ends sooner is left out."""
+    robot = replace(gymnasium_robot("Hopper-v5"), horizon=steps)
+    sets = []
+    for source, body in ((OWN[0], robot), (OWN[1], robot), (FOREIGN, robot.altered(stronger))):
+        policy, wanted = Policy.load(POLICIES / f"hopper-{source}.safetensors"), -(-count // 3)
+        parts: list[Demonstrations] = []
+        while (missing := wanted - sum(map(len, parts))) > 0:
+            made = run_episodes(body, policy, count=missing, rng=rng).trajectories
+            if len(whole := np.flatnonzero(made.lengths == steps)):
+                parts.append(made.select(whole))
+        sets += [part.with_sources((source,) * len(part)) for part in parts]
+    return join(sets).select(rng.permutation(sum(map(len, sets)))[:count])
+
+
+def score_watched(path: Path, output: Path) -> dict[str, float]:
+    """`imitable score`, with the seconds and the processor's seconds, of all and inside MuJoCo, and the memory of the process (Linux)."""
+    inside = np.zeros(2)
+
+    def clock() -> np.ndarray:
+        return np.array([time.perf_counter(), time.process_time()])
+
+    def watched(method: Callable[..., None]) -> Callable[..., None]:
+        def call(*arguments: Any, **named: Any) -> None:
+            before = clock()
+            method(*arguments, **named)
+            inside[:] += clock() - before
+
+        return call
+
+    Batch.step, Batch.forward = watched(Batch.step), watched(Batch.forward)  # type: ignore[method-assign]
+    before = clock()
+    sys.argv = ["imitable", "score", str(path), "--robot", "Hopper-v5", "-o", str(output), "--overwrite"]
+    main_command()
+    taken = clock() - before
+    threads = int(os.environ.get("IMITABLE_THREADS", 0)) or os.cpu_count() or 1
+    alone = inside[1] / threads  # on cores that nobody else uses: MuJoCo on all of them, the rest on one
+    return {
+        "seconds": taken[0],
+        "inside MuJoCo": inside[0] / taken[0],
+        "processor seconds": taken[1],
+        "processor seconds inside MuJoCo": inside[1],
+        "threads": threads,
+        "inside MuJoCo by processor seconds": alone / (alone + taken[1] - inside[1]),
+        "MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def measure_pile(folder: Path, *, count: int, steps: int) -> None:
+    name = f"pile of {count} x {steps}"
+    npz.write(pile(count=count, steps=steps, rng=np.random.default_rng(0)), path := folder / "pile.npz")
+    empty_cache(folder / f"cache {name}")
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        watched = pool.apply(score_watched, (path, folder / f"scores {name}"))
+    table = read_table(folder / f"scores {name}" / "scores.parquet")
+    feasibility, own = table["feasibility"], np.isin(table["source"], OWN)
+    cell = {key: round(value, 3) for key, value in watched.items()}
+    cell["own above 0.9"] = round(float((feasibility[own] > 0.9).mean()), 4)
+    cell["foreign below 0.1"] = round(float((feasibility[~own] < 0.1).mean()), 4)
+    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    RESULTS.write_text(json.dumps(found | {name: cell}, indent=1) + "\n")
+    print(name, cell, flush=True)
 
 
 def train_policy(kind: str, folder: Path, *, rounds: int) -> None:
@@ -152,6 +236,10 @@ def main() -> None:
     measuring.add_argument("--folder", type=Path, default=Path("own-robot"))
     measuring.add_argument("--only")
     measuring.add_argument("--score-only", action="store_true")
+    piling = commands.add_parser("pile")
+    piling.add_argument("--folder", type=Path, default=Path("own-robot"))
+    piling.add_argument("--count", type=int, default=10_000)
+    piling.add_argument("--steps", type=int, default=200)
     training = commands.add_parser("train")
     training.add_argument("kind", choices=(*OWN[:2], FOREIGN))
     training.add_argument("folder", type=Path)
@@ -164,6 +252,9 @@ def main() -> None:
         elif options.command == "measure":
             options.folder.mkdir(parents=True, exist_ok=True)
             measure(options.folder, only=options.only, learned=not options.score_only)
+        elif options.command == "pile":
+            options.folder.mkdir(parents=True, exist_ok=True)
+            measure_pile(options.folder, count=options.count, steps=options.steps)
         else:
             train_policy(options.kind, options.folder, rounds=options.rounds)
 

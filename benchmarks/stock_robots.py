@@ -157,7 +157,7 @@ def measure(name: str, *, seed: int, noise: float, count: int = COUNT) -> dict[s
     known = {"noise": noise, "found_noise": facts["noise"], **{key: facts[key] for key in names}}
     known["separation"] = round(self_check(assessment, rng=np.random.default_rng(seed)).separation, 3)
     known["wrong"] = [finding for finding in check_robot(robot) if not finding.startswith("warning")]
-    return {"robot": name, "seed": seed, **known, "seconds": round(seconds, 1), "kinds": found}
+    return {"robot": name, "seed": seed, "count": count, **known, "seconds": round(seconds, 1), "kinds": found}
 
 
 def main() -> None:

@@ -47,3 +47,15 @@ def test_the_interactive_page_holds_every_task_with_runs_and_sends_nothing(tmp_p
     assert all(f"<h2>{task}</h2>" in page for task in tasks)
     assert page.count('"showSendToCloud": false') == page.count('"displaylogo": false') >= len(tasks)
     assert 'src="http' not in page
+
+
+def test_what_was_measured_of_robots_and_conventions_makes_tables() -> None:
+    sections = "results.stock_section() + results.conventions_section() + results.own_robot_section()"
+    command = [sys.executable, "-c", f"import results; print('\\n'.join({sections}))"]
+    done = subprocess.run(command, cwd=BENCHMARKS, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = [line for line in done.stdout.splitlines() if line.startswith("| ")]
+    for name in ("stock_robots", "conventions"):
+        for each in json.loads((BENCHMARKS / f"{name}.json").read_text()):
+            assert any(each["robot"] in row for row in rows)
+    assert "| HalfCheetah-v5 " in done.stdout  # which lacks one of the kinds
