@@ -178,9 +178,11 @@ def measure_pile(folder: Path, *, count: int, steps: int) -> None:
     empty_cache(folder / f"cache {name}")
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         watched = pool.apply(score_watched, (path, folder / f"scores {name}"))
+        pool.close()
+        pool.join()  # or it is told to stop, which the command line answers with an exit code
     table = read_table(folder / f"scores {name}" / "scores.parquet")
     feasibility, own = table["feasibility"], np.isin(table["source"], OWN)
-    cell = {key: round(value, 3) for key, value in watched.items()}
+    cell = {key: round(float(value), 3) for key, value in watched.items()}
     cell["own above 0.9"] = round(float((feasibility[own] > 0.9).mean()), 4)
     cell["foreign below 0.1"] = round(float((feasibility[~own] < 0.1).mean()), 4)
     found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}

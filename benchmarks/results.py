@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from conventions import FAULTS
+from conventions import FAULTS, INNOCENT
 from imitable.arrays import one_thread
 from imitable.evaluation import evaluate
 from imitable.networks import Policy
@@ -467,7 +467,7 @@ def conventions_section() -> list[str]:
         f"| injected | {' | '.join(robots)} |",
         f"|{'---|' * (1 + len(robots))}",
     ]
-    for case in dict.fromkeys(each["case"] for each in measured):
+    for case in sorted({each["case"] for each in measured}, key=[*FAULTS, *INNOCENT].index):
         found = [[each["right"] for each in measured if (each["robot"], each["case"]) == (robot, case)] for robot in robots]
         shown = (f"{sum(rights)} of {len(rights)}" if rights else "-" for rights in found)
         lines.append(f"| {case if case in FAULTS else f'none: {case}'} | {' | '.join(shown)} |")
@@ -484,6 +484,7 @@ def own_robot_section() -> list[str]:
         "",
         "Made by `python benchmarks/own_robot.py measure`: Hopper-v5 with 60 own demonstrations (20 good, 20 standing, 20 that fall)",
         "and 30 of a body with twice the gear and wider joints, scored with no option, and the policies that `imitable train` makes of it.",
+        "The machine was shared with other work, so seconds of the processor say more than seconds.",
         "",
         "| returns, file | own: w_f above 0.9 | foreign: below 0.1 | seconds (of the processor) | good ones earn | ours | none |",
         "|---|---|---|---|---|---|---|",
