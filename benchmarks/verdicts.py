@@ -13,6 +13,7 @@ import numpy as np
 
 from imitable import Assessment, Feasibility, assess, one_thread
 from imitable.arrays import Array, Booleans
+from imitable.assessment import ASSESS_VERSION
 from imitable.inverse_dynamics import floored_scale
 from imitable.paper import TASK_NAMES
 from imitable.paper.run import collected
@@ -45,6 +46,7 @@ def measure(name: str, *, seed: int, count: int) -> dict[str, object]:
         "task": name,
         "seed": seed,
         "count": count,
+        "assess version": ASSESS_VERSION,
         **found,
         **passing(assessment, other & (weights > 0)),
         **{key: facts[key] for key in FACTS},
@@ -67,7 +69,8 @@ def measured(folder: Path) -> dict[str, object]:
     run, scores = RunFolder(folder), read_table(folder / SCORES)
     config, result = run.config() or {}, run.result() or {}
     found = separation(scores["source"] == OTHER, scores["feasibility"], scores["distance"])
-    identity = {"task": config["task"], "seed": config["seed"], "count": len(scores["source"])}
+    made_with = config["versions"]["assess"]
+    identity = {"task": config["task"], "seed": config["seed"], "count": len(scores["source"]), "assess version": made_with}
     return {**identity, **found, **{key: result[key] for key in FACTS}, "seconds": None}
 
 

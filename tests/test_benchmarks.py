@@ -1,13 +1,17 @@
 """The benchmarks still start and report."""
 
 import ast
+import dataclasses
 import importlib
 import json
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import imitable
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
@@ -59,3 +63,31 @@ def test_what_was_measured_of_robots_and_conventions_makes_tables() -> None:
         for each in json.loads((BENCHMARKS / f"{name}.json").read_text()):
             assert any(each["robot"] in row for row in rows)
     assert "| HalfCheetah-v5 " in done.stdout  # which lacks one of the kinds
+
+
+def test_what_was_measured_of_the_inverse_is_on_the_results_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    page = "\n".join([*(results := importlib.import_module("results")).inverse_section(), *results.verdicts_section()])
+    measured, verdicts = (json.loads((BENCHMARKS / name).read_text()) for name in ("inverse.json", "verdicts.json"))
+    rows = page.splitlines()
+    for section, key in (("solved", "robot"), ("rejects", "robot"), ("clones", "task"), ("costs", "task")):
+        assert all(any(row.startswith(f"| {cell[key]} |") for row in rows) for cell in measured.get(section, [])), section
+    assert all(any(row.startswith(f"| {cell['task']} |") for row in rows) for cell in verdicts)
+    assert results.stock_section()
+
+
+def test_own_transitions_are_solved_and_own_demonstrations_are_not_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    inverse = importlib.import_module("inverse")
+    found = inverse.solve("swimmer/back-disabled", inverse.GAIT, seed=1, transitions=50)
+    assert found["clone"]["reached"] == found["true actions lead there"] == 1.0
+    assert inverse.rejects("reacher/clockwise", seed=1, count=2)["kinds"]["gait"]["below 0.5"] == 0.0
+
+
+def test_every_gait_moves_its_robot_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    gaits, names = importlib.import_module("gaits"), importlib.import_module("inverse").STOCK
+    assert {*gaits.SHIPPED, "Ant-v5"} == {*names}
+    for name in names:
+        robot = dataclasses.replace(imitable.robot(name), horizon=20)
+        assert (imitable.evaluate(gaits.gait(name), robot, episodes=1, rng=np.random.default_rng(0)).episodes.lengths == 20).all(), name

@@ -1,0 +1,254 @@
+"""How well the simulator's own inverse does: transitions solved, tolerances over seeds, false rejects, clones, and what a verdict costs.
+
+python benchmarks/inverse.py solve [ROBOT ...]       # own transitions: the share that is reached, and simulator steps of each
+python benchmarks/inverse.py rejects [ROBOT ...] [--seeds 0-9]     # own demonstrations that are rejected, and the tolerance by seed
+python benchmarks/inverse.py clones [TASK ...] [--seeds 100-102]    # clones of ten expert demonstrations
+python benchmarks/inverse.py costs TASK              # time and memory of a verdict on 1000 demonstrations; on an idle machine
+
+A robot is a task's, such as swimmer/back-disabled, or a stock one, such as Hopper-v5. Writes benchmarks/inverse.json.
+"""
+
+import argparse
+import json
+import os
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from gaits import gait
+from imitable import (
+    Cloning,
+    Exploration,
+    Feasibility,
+    Solved,
+    Uniform,
+    assess,
+    find_task,
+    imitate,
+    join,
+    one_thread,
+    robot as find_robot,
+    score_table,
+)
+from imitable.arrays import Array, Generator, Integers
+from imitable.inverse_dynamics import REACHED, floored_scale, step_scale
+from imitable.paper import TASK_NAMES
+from imitable.paper.run import collected
+from imitable.paper.sweep import parse_seeds
+from imitable.pipeline import Streams
+from imitable.restorability import restorable_rows
+from imitable.rollouts import Episodes, run_episodes
+from imitable.simulators import Simulator, physics
+from imitable.store.cache import default_cache
+from imitable.tracking import rollout_from
+
+RESULTS = Path(__file__).parent / "inverse.json"
+STOCK = ("Swimmer-v5", "Hopper-v5", "Walker2d-v5", "HalfCheetah-v5", "Ant-v5", "Humanoid-v5")
+SWIMMERS, ANTS = ("swimmer/back-disabled", "swimmer/front-disabled"), ("ant/x-axis", "ant/y-axis")
+TASKS = tuple(name for name in TASK_NAMES if not name.startswith("panda"))
+GAIT, TEN_ROUND, RANDOM = "gait", "ten-round", "random"
+COSTLY = ("swimmer/back-disabled", "ant/x-axis")
+TRANSITIONS, EPISODES, STEPS = 500, 10, 100
+HORIZON = 200
+"""Steps of an own demonstration at most, so that it is followed in full."""
+
+
+def body_of(name: str) -> Simulator:
+    return find_task(name).robot if name in TASK_NAMES else find_robot(name)
+
+
+def kinds_of(name: str) -> tuple[str, ...]:
+    return (GAIT, TEN_ROUND, RANDOM) if name in TASK_NAMES else (GAIT, RANDOM) if name in STOCK else (RANDOM,)
+
+
+def own_episodes(name: str, kind: str, *, count: int, rng: Generator, horizon: int | None = None) -> Episodes:
+    """What the robot itself does: an expert or the gait that was trained for it, a policy of ten rounds, or random actions."""
+    robot = body_of(name)
+    robot = replace(robot, horizon=min(robot.horizon, horizon or robot.horizon))  # type: ignore[type-var]
+    if kind == RANDOM:
+        return rollout_from(robot, robot.initial_states(count, rng), min(STEPS, robot.horizon), rng=rng)
+    if name not in TASK_NAMES:
+        return run_episodes(robot, gait(name), count=count, rng=rng)
+    demonstrators = find_task(name).demonstrators
+    actor = demonstrators.optimal if kind == GAIT else demonstrators.suboptimal
+    act: Callable[[Array], Array] = (lambda seen: actor(seen, rng)) if callable(actor) else actor.begin(rng)
+    return run_episodes(robot, act, count=count, rng=rng)
+
+
+@one_thread()
+def solve(name: str, kind: str, *, seed: int, transitions: int = TRANSITIONS) -> dict[str, object]:
+    """Own transitions, solved for as for a clone, without a guess, and as for a verdict, from the action of the step before."""
+    robot, rng = body_of(name), np.random.default_rng(seed)
+    made = own_episodes(name, kind, count=EPISODES, rng=rng)
+    given = made.trajectories
+    rows, first = given.transition_rows, given.transition_starts
+    known = restorable_rows(given, robot)[rows]
+    usable = np.setdiff1d(np.flatnonzero(known), first)  # the first ones have no action before
+    chosen = np.sort(rng.choice(usable, min(transitions, len(usable)), replace=False))
+    scale = step_scale(Exploration()(robot, rng=rng)[0])
+    states, wanted = robot.restore(given.observations[rows[chosen]]), given.observations[rows[chosen] + 1]
+    led = np.square((robot.observe(robot.step(states, made.actions[chosen])) - wanted) / floored_scale(scale)).mean(axis=1)
+    found: dict[str, object] = {
+        "robot": name,
+        "kind": kind,
+        "actuators": len(robot.action_low),
+        "transitions": len(chosen),
+        "restorable": round(float(known.mean()), 4),
+        "true actions lead there": round(float((np.sqrt(led) <= Solved().tolerance).mean()), 4),
+    }
+    for use, solver, guess in (
+        ("clone", Solved(), None),
+        ("clone, warm", Solved(), made.actions[chosen - 1]),
+        ("verdict", Solved().for_tracking(0.0), made.actions[chosen - 1]),
+    ):
+        answer = solver.solve(robot, states, wanted, scale=scale, guess=guess)
+        reached = answer.verdict == REACHED
+        half = (robot.action_high - robot.action_low) / 2
+        errors = np.abs((answer.actions - made.actions[chosen]) / half).max(axis=1)
+        found[use] = {
+            "reached": round(float(reached.mean()), 4),
+            "steps": round(float(answer.steps.mean()), 1),
+            "median steps": float(np.median(answer.steps)),
+            "median action error of reached": float(f"{np.median(errors[reached]):.2g}") if reached.any() else None,
+        }
+    return found
+
+
+@one_thread()
+def rejects(name: str, *, seed: int, count: int) -> dict[str, object]:
+    """Own demonstrations that no exploration saw, by kind: the share that is rejected, and that of their windows beyond the tolerance."""
+    rng = np.random.default_rng(1000 + seed)
+    made = {}
+    for kind in kinds_of(name):
+        made[kind] = own_episodes(name, kind, count=count, rng=rng, horizon=HORIZON).trajectories
+    labels = np.repeat(list(made), [len(each) for each in made.values()])
+    began = time.process_time()
+    given = join([replace(each, returns=None, observation_names=None) for each in made.values()])
+    assessment, score = assess(given, body_of(name), rng=np.random.default_rng(seed)), Feasibility()
+    weights, facts, shown = assessment.scored(score), score.facts(assessment), assessment.tracked.demonstration_windows
+    beyond, of_kind = shown.distances > facts["tolerance"][0], labels[shown.demo]
+    return {
+        "robot": name,
+        "seed": seed,
+        **{key: facts[key] for key in ("tolerance", "window", "noise", "realised_false_reject_rate")},
+        "CPU seconds": round(time.process_time() - began, 1),
+        "kinds": {
+            kind: {
+                "demonstrations": int((labels == kind).sum()),
+                "below 0.5": round(float((weights[labels == kind] < 0.5).mean()), 4),
+                "mean w_f": round(float(weights[labels == kind].mean()), 4),
+                "windows": int((shown.settled & (of_kind == kind)).sum()),
+                "windows beyond": round(float(beyond[shown.settled & (of_kind == kind)].mean()), 4),
+                "not settled": round(float((~shown.settled[of_kind == kind]).mean()), 4),
+            }
+            for kind in made
+        },
+    }
+
+
+@one_thread()
+def clone(name: str, *, seed: int) -> dict[str, object]:
+    """Of ten expert demonstrations, with solved actions and the package's defaults."""
+    task, rng = find_task(name), Streams(seed).collecting()
+    shown = run_episodes(task.robot, lambda seen: task.demonstrators.optimal(seen, rng), count=10, rng=rng).trajectories
+    learner = Cloning(checkpoint_every=Cloning().updates)  # measured once, at the end
+    began = time.process_time()
+    result = imitate(shown, task.robot, learner=learner, score=Uniform(), seed=seed)
+    return {
+        "task": name,
+        "seed": seed,
+        "return": round(result.mean_return, 1),
+        "sd over episodes": round(float(result.curve[-1].returns.std()), 1),
+        "episodes below half": round(float((result.curve[-1].returns < 0.5 * shown.returns.mean()).mean()), 3),
+        "demonstrations": round(float(shown.returns.mean()), 1),
+        "CPU seconds": round(time.process_time() - began, 1),
+    }
+
+
+class _Timed:
+    """A batch of MuJoCo simulations that adds up the seconds spent in it."""
+
+    seconds, steps = 0.0, 0
+
+    def __init__(self, *given: object, **settings: object) -> None:
+        self.batch = _Timed.original(*given, **settings)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.batch, name)
+
+    def step(self, ids: Integers | None, **settings: object) -> None:
+        began = time.perf_counter()
+        self.batch.step(ids, **settings)
+        _Timed.seconds += time.perf_counter() - began
+        _Timed.steps += self.batch.nsim if ids is None else len(ids)
+
+    def forward(self, ids: Integers | None) -> None:
+        began = time.perf_counter()
+        self.batch.forward(ids)
+        _Timed.seconds += time.perf_counter() - began
+
+
+def cost(name: str, *, seed: int = 0) -> dict[str, object]:
+    """A verdict on 1000 demonstrations of a task's mixture, from the loaded file to the table of scores; the machine should be idle."""
+    task, (_Timed.original, physics.Batch) = find_task(name), (physics.Batch, _Timed)
+    demonstrations = collected(task, seed=seed, cache=default_cache())
+    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    began, cpu = time.perf_counter(), time.process_time()
+    with one_thread():
+        assessment = assess(demonstrations, task.robot, rng=Streams(seed).assessing())
+        score_table(demonstrations, assessment)
+    seconds = time.perf_counter() - began
+    return {
+        "task": name,
+        "seed": seed,
+        "threads": physics._threads(),
+        "seconds": round(seconds, 1),
+        "CPU seconds": round(time.process_time() - cpu, 1),
+        "in MuJoCo": round(_Timed.seconds / seconds, 3),
+        "simulator steps": _Timed.steps,
+        "GiB at most": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
+        "GiB before": round(held / 2**20, 2),
+        "load before": os.getloadavg()[0],
+    }
+
+
+def write(section: str, found: dict[str, object], keys: tuple[str, ...]) -> None:
+    """Put what was found in place of what these keys identify."""
+    every = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    cells = [each for each in every.get(section, []) if any(each[key] != found[key] for key in keys)] + [found]
+    RESULTS.write_text(json.dumps({**every, section: cells}, indent=1) + "\n")
+    print(found, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=("solve", "rejects", "clones", "collect", "costs"))
+    parser.add_argument("names", nargs="*", metavar="ROBOT or TASK")
+    parser.add_argument("--seeds")
+    parser.add_argument("--count", type=int, default=10, help="demonstrations of each kind")
+    parser.add_argument("--transitions", type=int, default=TRANSITIONS)
+    options = parser.parse_args()
+    names = options.names or {"solve": (*SWIMMERS, *STOCK, *ANTS), "rejects": (*TASKS, *STOCK), "clones": ANTS}.get(options.command, COSTLY)
+    seeds = parse_seeds(options.seeds or {"rejects": "0-9", "clones": "100-102"}.get(options.command, "0"))
+    for name in names:
+        for seed in seeds:
+            match options.command:
+                case "solve":
+                    for kind in (GAIT, RANDOM):
+                        write("solved", solve(name, kind, seed=seed, transitions=options.transitions), ("robot", "kind"))
+                case "rejects":
+                    write("rejects", rejects(name, seed=seed, count=options.count), ("robot", "seed"))
+                case "clones":
+                    write("clones", clone(name, seed=seed), ("task", "seed"))
+                case "collect":
+                    collected(find_task(name), seed=seed, cache=default_cache())
+                case "costs":
+                    write("costs", cost(name, seed=seed), ("task", "seed", "threads"))
+
+
+if __name__ == "__main__":
+    main()
