@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import mujoco.batch
 import numpy as np
 
 from gaits import gait
@@ -172,48 +173,54 @@ def clone(name: str, *, seed: int) -> dict[str, object]:
 class _Timed:
     """A batch of MuJoCo simulations that adds up the seconds spent in it."""
 
-    seconds, steps = 0.0, 0
+    seconds, cpu, steps = 0.0, 0.0, 0
 
     def __init__(self, *given: object, **settings: object) -> None:
-        self.batch = _Timed.original(*given, **settings)
+        self.batch = mujoco.batch.Batch(*given, **settings)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.batch, name)
 
     def step(self, ids: Integers | None, **settings: object) -> None:
-        began = time.perf_counter()
+        began, cpu = time.perf_counter(), time.process_time()
         self.batch.step(ids, **settings)
         _Timed.seconds += time.perf_counter() - began
+        _Timed.cpu += time.process_time() - cpu
         _Timed.steps += self.batch.nsim if ids is None else len(ids)
-
-    def forward(self, ids: Integers | None) -> None:
-        began = time.perf_counter()
-        self.batch.forward(ids)
-        _Timed.seconds += time.perf_counter() - began
 
 
 def cost(name: str, *, seed: int = 0) -> dict[str, object]:
-    """A verdict on 1000 demonstrations of a task's mixture, from the loaded file to the table of scores; the machine should be idle."""
-    task, (_Timed.original, physics.Batch) = find_task(name), (physics.Batch, _Timed)
+    """A verdict on 1000 demonstrations of a task's mixture, from the loaded file to the table of scores. Seconds mean something on an idle
+    machine only; processor time changes little."""
+    physics.Batch = _Timed
+    task, threads, load = find_task(name), physics._threads(), os.getloadavg()[0]
     demonstrations = collected(task, seed=seed, cache=default_cache())
-    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    held = peak_gib()
     began, cpu = time.perf_counter(), time.process_time()
     with one_thread():
         assessment = assess(demonstrations, task.robot, rng=Streams(seed).assessing())
         score_table(demonstrations, assessment)
-    seconds = time.perf_counter() - began
+    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+    undisturbed = cpu - _Timed.cpu + _Timed.cpu / threads
     return {
         "task": name,
         "seed": seed,
-        "threads": physics._threads(),
+        "threads": threads,
         "seconds": round(seconds, 1),
-        "CPU seconds": round(time.process_time() - cpu, 1),
         "in MuJoCo": round(_Timed.seconds / seconds, 3),
+        "CPU seconds": round(cpu, 1),
+        "CPU seconds in MuJoCo": round(_Timed.cpu, 1),
+        "seconds, undisturbed": round(undisturbed, 1),
+        "in MuJoCo, undisturbed": round(_Timed.cpu / threads / undisturbed, 3),
         "simulator steps": _Timed.steps,
-        "GiB at most": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
-        "GiB before": round(held / 2**20, 2),
-        "load before": os.getloadavg()[0],
+        "GiB at most": peak_gib(),
+        "GiB before": held,
+        "load": round(load, 1),
     }
+
+
+def peak_gib() -> float:
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)
 
 
 def write(section: str, found: dict[str, object], keys: tuple[str, ...]) -> None:

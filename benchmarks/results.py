@@ -587,14 +587,16 @@ def clones_part(cells: list[dict[str, Any]]) -> list[str]:
 
 def costs_part(cells: list[dict[str, Any]]) -> list[str]:
     lines = [
-        "Verdicts on the 1000 demonstrations of a task's mixture, everything but the collecting included:",
+        "Verdicts on the 1000 demonstrations of a task's mixture, everything but collecting included. `seconds` were taken beside other",
+        "processes, how many the load says; `undisturbed` is what the processor time amounts to with MuJoCo's part shared by the threads:",
         "",
-        "| task | threads | seconds | CPU seconds | inside MuJoCo | simulator steps | memory at most |",
-        "|---|---|---|---|---|---|---|",
+        "| task | threads | seconds, load | CPU seconds | undisturbed | inside MuJoCo | simulator steps | memory at most |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for cell in cells:
-        row = f"| {cell['task']} | {cell['threads']} | {cell['seconds']:.0f} | {cell['CPU seconds']:.0f} | {cell['in MuJoCo']:.0%} "
-        lines.append(f"{row}| {cell['simulator steps']:,} | {cell['GiB at most']:.2f} GiB |")
+        row = f"| {cell['task']} | {cell['threads']} | {cell['seconds']:.0f}, {cell['load']:.0f} | {cell['CPU seconds']:.0f} "
+        row += f"| {cell['seconds, undisturbed']:.0f} | {cell['in MuJoCo, undisturbed']:.0%} | {cell['simulator steps']:,} "
+        lines.append(f"{row}| {cell['GiB at most']:.2f} GiB |")
     return [*lines, ""]
 
 
