@@ -38,6 +38,7 @@ from imitable import (
 from imitable.arrays import Array, Generator, Integers
 from imitable.inverse_dynamics import REACHED, floored_scale, step_scale
 from imitable.paper import TASK_NAMES
+from imitable.paper.demonstrators import DEMONSTRATIONS
 from imitable.paper.run import collected
 from imitable.paper.sweep import parse_seeds
 from imitable.pipeline import Streams
@@ -189,12 +190,12 @@ class _Timed:
         _Timed.steps += self.batch.nsim if ids is None else len(ids)
 
 
-def cost(name: str, *, seed: int = 0) -> dict[str, object]:
-    """A verdict on 1000 demonstrations of a task's mixture, from the loaded file to the table of scores. Seconds mean something on an idle
-    machine only; processor time changes little."""
+def cost(name: str, *, seed: int = 0, distinct: int = DEMONSTRATIONS) -> dict[str, object]:
+    """A verdict on 1000 demonstrations of a task's mixture, from the loaded file to the table of scores; where fewer are distinct, each
+    comes several times. Seconds mean something on an idle machine only; processor time changes less."""
     physics.Batch = _Timed
     task, threads, load = find_task(name), physics._threads(), os.getloadavg()[0]
-    demonstrations = collected(task, seed=seed, cache=default_cache())
+    demonstrations = join([collected(task, seed=seed, count=distinct, cache=default_cache())] * (DEMONSTRATIONS // distinct))
     held = peak_gib()
     began, cpu = time.perf_counter(), time.process_time()
     with one_thread():
@@ -205,6 +206,7 @@ def cost(name: str, *, seed: int = 0) -> dict[str, object]:
     return {
         "task": name,
         "seed": seed,
+        "distinct": distinct,
         "threads": threads,
         "seconds": round(seconds, 1),
         "in MuJoCo": round(_Timed.seconds / seconds, 3),
@@ -238,6 +240,7 @@ def main() -> None:
     parser.add_argument("--seeds")
     parser.add_argument("--count", type=int, default=10, help="demonstrations of each kind")
     parser.add_argument("--transitions", type=int, default=TRANSITIONS)
+    parser.add_argument("--distinct", type=int, default=DEMONSTRATIONS, help="demonstrations that are collected; of costs")
     options = parser.parse_args()
     names = options.names or {"solve": (*SWIMMERS, *STOCK, *ANTS), "rejects": (*TASKS, *STOCK), "clones": ANTS}.get(options.command, COSTLY)
     seeds = parse_seeds(options.seeds or {"rejects": "0-9", "clones": "100-102"}.get(options.command, "0"))
@@ -252,9 +255,9 @@ def main() -> None:
                 case "clones":
                     write("clones", clone(name, seed=seed), ("task", "seed"))
                 case "collect":
-                    collected(find_task(name), seed=seed, cache=default_cache())
+                    collected(find_task(name), seed=seed, count=options.distinct, cache=default_cache())
                 case "costs":
-                    write("costs", cost(name, seed=seed), ("task", "seed", "threads"))
+                    write("costs", cost(name, seed=seed, distinct=options.distinct), ("task", "seed", "threads"))
 
 
 if __name__ == "__main__":
