@@ -267,6 +267,25 @@ def test_control_c_while_it_starts_ends_it_without_a_traceback(module: str, tmp_
     assert not rest or rest[0].startswith("interrupted;"), rest
 
 
+STOPPED_TWICE = """
+import atexit, os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # as where a command starts
+from imitable import cli
+cli.app.cli = lambda **_: os.kill(os.getpid(), int(sys.argv[1]))
+atexit.register(lambda: os.kill(os.getpid(), int(sys.argv[2])))
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_second_signal_while_it_ends_is_quiet(first: signal.Signals, second: signal.Signals) -> None:
+    done = subprocess.run([sys.executable, "-c", STOPPED_TWICE, str(first), str(second)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == -second
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("interrupted") == (first == signal.SIGINT)
+
+
 def test_names_are_shown_without_their_control_characters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

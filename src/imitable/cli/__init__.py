@@ -46,9 +46,9 @@ def main() -> None:
     """Run a command; a user's mistake, an interruption or a full disk ends in one line, not in a traceback."""
     end_with_parent()
     _keep_freed_memory()
-    for number in (signal.SIGTERM, signal.SIGHUP):  # so that a sweep that is told to stop stops its runs
-        if signal.getsignal(number) == signal.SIG_DFL:
-            signal.signal(number, lambda number, _: sys.exit(128 + number))
+    ending = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_DFL]
+    for number in ending:  # so that a sweep that is told to stop stops its runs
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     interrupting = signal.getsignal(signal.SIGINT)
     if interrupting == signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -56,8 +56,11 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     warnings.showwarning = lambda message, *_: print_line(f"note: {COLORS.sub('', str(message))}", file=sys.stderr)
-    code = _run()
-    signal.signal(signal.SIGINT, interrupting)  # from here on nothing is left to save
+    try:
+        code = _run()
+    finally:  # from here on nothing is left to save
+        for number, before in ((signal.SIGINT, interrupting), *((number, signal.SIG_DFL) for number in ending)):
+            signal.signal(number, before)
     if code:
         sys.exit(code)
 
