@@ -52,6 +52,8 @@ def sweep(
         raise ImitableError(f"there is nothing to run; give --tasks and --methods, or --study with one of {', '.join(STUDIES)}")
     if print_only:
         for cell in grid:
+            cell.check()
+        for cell in grid:
             if not RunFolder(cell.folder).finished:
                 resuming = ["--resume"] if RunFolder(cell.folder).config() is not None else []
                 sys.stdout.write(f"{shlex.join([*cell.command(), *resuming])}\n")

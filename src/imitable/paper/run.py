@@ -9,7 +9,7 @@ from imitable.arrays import Progress, no_progress, one_thread, part_of
 from imitable.assessment import ASSESS_VERSION, CacheLookup, no_cache
 from imitable.check import check_columns
 from imitable.demonstrations import Demonstrations
-from imitable.errors import ImitableError
+from imitable.errors import ImitableError, at_least, check_fields
 from imitable.evaluation import N_EVAL_EPISODES
 from imitable.formats import npz
 from imitable.inverse_dynamics import INVERSE_DYNAMICS
@@ -38,6 +38,9 @@ class Experiment:
     count: int = DEMONSTRATIONS  # of these
     episodes: int = N_EVAL_EPISODES  # of each evaluation
 
+    def __post_init__(self) -> None:
+        check_fields(self, *at_least(self, 1, "episodes"))
+
     @classmethod
     def of(
         cls,
@@ -62,9 +65,10 @@ class Experiment:
         return cls(task, method, score, chosen, composition, count, episodes)
 
     def config(self, *, seed: int, demonstrations: Demonstrations | None = None) -> dict[str, Any]:
-        """Everything a run's numbers depend on."""
+        """Everything a run's numbers depend on, checked."""
         task = self.task
         if demonstrations is None:
+            task.demonstrators.mixture.counts(self.composition, count=self.count)
             source = {"composition": self.composition, "demonstrators": described(task.demonstrators), "collect version": COLLECT_VERSION}
             source |= {"count": self.count} if self.count != DEMONSTRATIONS else {}
         else:
@@ -76,7 +80,7 @@ class Experiment:
         return {
             "task": task.name,
             "method": self.method.name,
-            "seed": Streams(seed).seed,  # checked
+            "seed": Streams(seed).seed,
             **source,
             **({"episodes": self.episodes} if self.episodes != N_EVAL_EPISODES else {}),
             **{name: described(part) for name, part in parts.items()},
