@@ -30,6 +30,21 @@ def test_reading_what_was_written_changes_nothing(tmp_path_factory: pytest.TempP
     assert found.sources == given.sources
 
 
+def test_times_are_read_in_seconds_whatever_they_are_called(tmp_path: Path) -> None:
+    given = Demonstrations([[0.0], [1.0], [2.0], [3.0], [4.0]], [1, 2], times=[0.0, 0.1, 0.0, np.nan, 0.2], observation_names=["hip"])
+    csv.write(given, tmp_path / "timed.csv")
+    assert np.array_equal(csv.read(tmp_path / "timed.csv").times, given.times, equal_nan=True)
+    day = reading(tmp_path, "hip,timestamp\n1,2026-11-18 10:00:00.5\n2,2026-11-18 10:00:01\n")
+    assert np.diff(day.times).tolist() == [0.5]
+    assert day.observation_names == ("hip",)
+    for cells in (("0", "0"), ("noon", "later"), ("", "")):
+        assert reading(tmp_path, "hip,time\n" + "".join(f"1,{cell}\n" for cell in cells)).times is None, "which tells nothing"
+
+
+def test_two_columns_may_say_which_rows_belong_together_if_they_agree(tmp_path: Path) -> None:
+    assert reading(tmp_path, "demonstration,episode,hip\n0,7,1\n0,7,2\n1,8,3\n1,8,4\n").lengths.tolist() == [1, 1]
+
+
 def test_every_column_has_its_meaning(tmp_path: Path) -> None:
     rows = ["7,0,0.5,1,0,3.5,Ann", "7,1,0.75,2,0,3.5,Ann", "9,0,1,3,0,,Bob", "9,1,2,4,0,,Bob", "9,2,3,5,0,,Bob"]
     found = reading(tmp_path, "\n".join(["episode,step,hip,knee,action 0,return,source", *rows]))
@@ -80,6 +95,11 @@ def test_rewards_are_added_up_unless_one_is_missing_in_between(tmp_path: Path, r
         ("hip,knee,knee,\n1,2,3,4\n3,4,5,6\n", "a column without a name"),
         (f"{',' * 10_000}\n", "has 10001 columns, more than the 10000 that such a file may have"),
         (f'\n"a\nb"{",c" * 10_000}\n', "has 10001 columns, more than the 10000"),
+        ("hip,time\n0,0.1\n1,0.2\n2,0\n", "line 4 has time 0 after 0.2, step 1 of demonstration 0; number the demonstrations in a column"),
+        ("episode,hip,time\n0,0,0\n0,1,1\n1,0,5\n1,0,4\n", "line 5 has time 4 after 5, step 0 of demonstration 1; sort the rows, or"),
+        ("hip,step\n0,3\n1,1\n2,2\n", "line 3 has step 1 after 3, step 0 of demonstration 0; "),
+        ("hip,step\n0,0\n1,1\n2,2\n3,5\n", "line 5 has step 5 after 2, step 2 of demonstration 0; put in the rows that are missing"),
+        ("demonstration,episode,hip\n0,0,1\n0,0,2\n0,1,3\n", "columns 'demonstration' and 'episode' differ in which rows belong together"),
         ("demonstration,return\n0,2\n0,4\n", "there are no observation columns beside demonstration, return"),
         ("demonstration,hip\n0,2\n1,4\n0,5\n", "the rows of demonstration 0 do not stand together"),
         ("demonstration,hip\n0,2\n1,4\n2,5\n1,6\n", "the rows of demonstration 1 do not stand together"),

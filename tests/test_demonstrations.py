@@ -249,6 +249,26 @@ def test_names_of_columns_survive_selecting_mixing_and_new_sources() -> None:
     assert mix({"a": demos}, shares={"a": 1.0}, count=2, rng=np.random.default_rng(0)).observation_names == ("x", "y")
 
 
+def test_times_survive_selecting_joining_and_new_sources_and_are_one_for_each_row() -> None:
+    timed = Demonstrations(np.zeros((5, 1)), [1, 2], times=[0.0, 0.1, 5.0, 5.1, 5.2])
+    assert timed.select([1]).with_sources(["Ann"]).times.tolist() == [5.0, 5.1, 5.2]
+    assert join([timed, timed.select([0])]).times[5:].tolist() == [0.0, 0.1]
+    assert np.isnan(join([timed, Demonstrations(np.zeros((2, 1)), [1])]).times).tolist() == [False] * 5 + [True] * 2
+    assert join([labelled([1]), labelled([1])]).times is None
+    with pytest.raises(ImitableError, match=r"times has shape \(4,\); it needs one number for each of the 5 rows"):
+        Demonstrations(np.zeros((5, 1)), [1, 2], times=np.zeros(4))
+
+
+def test_copies_are_found_whatever_they_are_written_in() -> None:
+    rows = np.random.default_rng(0).normal(size=(9, 2)) * 1e30
+    rows[0] = 0.0
+    one = Demonstrations(rows, [2, 5])
+    single = Demonstrations(rows.astype(np.float32), [2, 5], [1.0, 2.0])
+    minus = Demonstrations(np.where(rows == 0, -0.0, rows), [2, 5])
+    assert join([one, single, minus]).copies == {2: 0, 3: 1, 4: 0, 5: 1}
+    assert join([one, Demonstrations(rows * (1 + 1e-6), [2, 5]), Demonstrations(rows[:5], [4])]).copies == {}
+
+
 def test_the_digest_tells_apart_all_that_scores_and_learners_see() -> None:
     demos = named([1, 2], "x", "y")
     assert demos.digest == named([1, 2], "x", "y").digest

@@ -93,6 +93,21 @@ def test_mixed_widths_name_both_files(pile: Path) -> None:
         read(pile)
 
 
+def test_it_is_noted_once_that_the_order_of_columns_without_names_cannot_be_checked(pile: Path) -> None:
+    noted: list[str] = []
+    read(pile, note=noted.append)
+    told = "do not name the columns, so that their order cannot be checked; give observation_names, or a header"
+    assert noted == [f"{pile / 'a.npz'} and 2 more files {told}"]
+    npz.write(Demonstrations(OBSERVATIONS, [1, 2], observation_names=("x", "y")), pile / "named.npz")
+    npz.write(Demonstrations(OBSERVATIONS[:, :1], [1, 2]), pile / "single.npz")
+    noted.clear()
+    read(pile / "named.npz", note=noted.append)
+    read(pile / "single.npz", note=noted.append)
+    assert noted == []
+    read([pile / "named.npz", pile / "b.npz"], note=noted.append)
+    assert [each.split(" do")[0] for each in noted] == [str(pile / "b.npz")], "though the others' names are taken for it"
+
+
 # The contract of every format
 
 
@@ -224,6 +239,12 @@ def test_arrays_describe_demonstrations_completely(demos: Demonstrations) -> Non
     made = npz.from_arrays(npz.to_arrays(demos))
     assert made.digest == demos.digest
     assert made.sources == demos.sources
+
+
+def test_times_are_read_and_written(tmp_path: Path) -> None:
+    np.savez(tmp_path / "timed.npz", states=OBSERVATIONS, lengths=np.array([1, 2]), times=np.arange(5))
+    npz.write(npz.read(tmp_path / "timed.npz").select([1]), tmp_path / "again.npz")
+    assert npz.read(tmp_path / "again.npz").times.tolist() == [2.0, 3.0, 4.0]
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

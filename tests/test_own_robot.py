@@ -18,7 +18,7 @@ import turntable
 from imitable import cli, join
 from imitable.arrays import Array
 from imitable.assessment import Assessment
-from imitable.check import check_demonstrations, check_robot
+from imitable.check import check_demonstrations, check_robot, check_times
 from imitable.cli.check import verdict
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
@@ -111,6 +111,48 @@ def test_demonstrations_that_go_on_after_a_fall_are_told(imitable: Call, pendulu
     code, out, _ = imitable("check", PENDULUM, tmp_path / "falls.npz")
     assert code == 0, "a warning only"
     assert re.search(r"warning: \d+% of the observations are where the robot's own episodes end, such as after a fall", out), out
+
+
+def test_copies_and_columns_without_names_are_told(imitable: Call, pendulums: Path, tmp_path: Path) -> None:
+    given = npz.read(pendulums)
+    npz.write(replace(given, observation_names=None), tmp_path / "pile" / "b.npz")
+    csv.write(given, tmp_path / "pile" / "a.csv")
+    code, out, _ = imitable("check", PENDULUM, tmp_path / "pile")
+    assert code == 0, out
+    assert f"note: {tmp_path / 'pile' / 'b.npz'} does not name the columns, so that their order cannot be checked" in out
+    told = "warning: 20 of 40 demonstrations are exact copies of others, such as number 20 of number 0, and count again"
+    assert told in out
+    code, out, err = imitable("score", tmp_path / "pile", "--robot", PENDULUM, "-o", tmp_path / "out")
+    assert code == 0, err
+    assert "note: " in out
+    assert told in err
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        (0.04, None),
+        (40, None),
+        (0.08, "20 of 20 demonstrations have other time steps than the robot, such as number 0, of 0.08 s instead of 0.04"),
+        (0.0412, "of 0.0412 s instead of 0.04"),
+    ],
+)
+def test_times_are_compared_with_the_robots_steps(step: float, told: str | None, pendulums: Path) -> None:
+    given, robot = npz.read(pendulums), gymnasium_robot(PENDULUM)
+    of_each = [1.7e9 + step * np.arange(length + 1) for length in given.lengths]
+    found = check_demonstrations(robot, replace(given, times=np.concatenate(of_each)))
+    assert [told in each for each in found] == [True] if told else not found
+
+
+def test_gaps_in_times_are_told_and_their_rounding_is_none(pendulums: Path) -> None:
+    given = npz.read(pendulums)
+    times = np.arange(len(given.observations)) / 30
+    assert check_times(replace(given, times=np.round(times, 2)), 1 / 30) == []
+    assert check_times(replace(given, times=np.full(len(times), np.nan)), 1 / 30) == []
+    assert check_times(replace(given, times=2 * times), None) == [], "a robot that does not know its step"
+    times[given.starts[3] + 18 :] += 1.0
+    (found,) = check_times(replace(given, times=times), 1 / 30)
+    assert "1 of 20 demonstrations are not evenly timed: step 17 of number 3, for example, takes 1.033, and its usual step 0.03333" in found
 
 
 @pytest.mark.filterwarnings("default:.*latest versioned")

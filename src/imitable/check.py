@@ -8,6 +8,7 @@ import numpy as np
 from imitable.arrays import Array, Booleans
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
+from imitable.rounding import rounding_units
 from imitable.simulators import Simulator, joint_ranges, restorable
 
 if TYPE_CHECKING:
@@ -28,6 +29,11 @@ FEW_STEPS = 5
 ENDED = 0.01
 """Share of observations, the last of each demonstration aside, that may be where the robot's own episodes end."""
 DEGREES = "is it in degrees?"
+UNEVEN, OTHER_RATE = 0.1, 0.02
+"""How far a step of a demonstration may be from its usual time, and that from the robot's step, in units of them."""
+TIME_UNITS = (1.0, 1e-3, 1e-6, 1e-9)  # s
+PIECE = 20_000
+"""Observations that are restored at a time: their states fit into the processor's cache."""
 WARNING = "warning: "
 """Findings that begin so concern some transitions only; with any other the robot must not be used."""
 
@@ -76,7 +82,7 @@ def check_robot(robot: Simulator, observations: Array | None = None, *, seed: in
 
 def check_demonstrations(robot: Simulator, demonstrations: Demonstrations, *, seed: int = 0) -> list[str]:
     """What of demonstrations does not fit the robot, each with its cure; that they have its columns is taken as checked."""
-    transitions, found = random_transitions(robot, rng=np.random.default_rng(seed)), []
+    transitions, found = random_transitions(robot, rng=np.random.default_rng(seed)), check_times(demonstrations, control_step(robot))
     lengths, observations, names = demonstrations.lengths, demonstrations.observations, robot.observation_names
     if (long := lengths > robot.horizon).any():
         found.append(
@@ -85,6 +91,12 @@ def check_demonstrations(robot: Simulator, demonstrations: Demonstrations, *, se
         )
     if (short := lengths < FEW_STEPS).any():
         found.append(f"{WARNING}{short.sum()} of {len(lengths)} demonstrations have fewer than {FEW_STEPS} steps: little is known of them")
+    if copies := demonstrations.copies:
+        copy, original = next(iter(copies.items()))
+        found.append(
+            f"{WARNING}{len(copies)} of {len(lengths)} demonstrations are exact copies of others, such as number {copy} of number "
+            f"{original}, and count again: is a file there twice, or in two formats?"
+        )
     moved = robot.observe(np.concatenate([transitions.states, transitions.next_states[-1:]]))
     moving = moved.std(axis=0) > 1e-9
     still = moving & (np.ptp(observations, axis=0) == 0)
@@ -99,13 +111,54 @@ def check_demonstrations(robot: Simulator, demonstrations: Demonstrations, *, se
                 f"{WARNING}{names[column]} is outside the joint's range from {low:.3g} to {high:.3g} in {outside.mean():.0%} of the rows "
                 f"(from {seen.min():.3g} to {seen.max():.3g}); {hint}"
             )
-    ended = float(robot.terminated(robot.restore(observations[demonstrations.transition_rows])).mean())
+    followed = pieces(observations[demonstrations.transition_rows])
+    ended = float(np.concatenate([robot.terminated(robot.restore(piece)) for piece in followed]).mean())
     if ended > ENDED and not any(DEGREES in finding for finding in found):  # which would look like a fall
         found.append(
             f"{WARNING}{ended:.0%} of the observations are where the robot's own episodes end, such as after a fall: a policy's episodes "
             "end there, too, so that it does not get to what follows; cut the demonstrations there"
         )
     return found + check_observations(robot, observations)
+
+
+def control_step(robot: Simulator) -> float | None:
+    """Seconds that a step of the robot takes, where it knows."""
+    physics: Any = getattr(robot, "physics", None)
+    return None if physics is None else float(physics.frame_skip * physics.model.opt.timestep)
+
+
+def check_times(demonstrations: Demonstrations, step: float | None) -> list[str]:
+    """Where it is known when observations were made: they are evenly spaced, and as far apart as the robot's steps."""
+    lengths = demonstrations.lengths
+    if demonstrations.times is None or not (known := np.isfinite(demonstrations.times)).any():
+        return []
+    times = demonstrations.times - demonstrations.times[known].min()  # of small numbers decimal places can be told
+    rounding = float(rounding_units(times[known, None])[0])
+    uneven, others = [], []
+    for number, (start, length) in enumerate(zip(demonstrations.starts.tolist(), lengths.tolist(), strict=True)):
+        taken = np.diff(times[start : start + length + 1])
+        if not np.isfinite(taken).all():
+            continue
+        usual, mean = float(np.median(taken)), float(taken.mean())
+        off = np.abs(taken - usual)
+        if off.max() > max(UNEVEN * usual, 1.5 * rounding):
+            uneven.append((number, int(off.argmax()), float(taken[off.argmax()]), usual))
+        elif step is not None and all(abs(mean * unit - step) > OTHER_RATE * step + unit * rounding / length for unit in TIME_UNITS):
+            others.append((number, mean))
+    found = []
+    if uneven:
+        number, at, longest, usual = uneven[0]
+        found.append(
+            f"{WARNING}{len(uneven)} of {len(lengths)} demonstrations are not evenly timed: step {at} of number {number}, for example, "
+            f"takes {longest:.4g}, and its usual step {usual:.4g}; cut them there, or resample them"
+        )
+    if others:
+        number, mean = others[0]
+        found.append(
+            f"{WARNING}{len(others)} of {len(lengths)} demonstrations have other time steps than the robot, such as number {number}, of "
+            f"{mean:.4g} s instead of {step:.4g}; resample them, or give the robot their step (--frame-skip, of a file)"
+        )
+    return found
 
 
 def random_transitions(robot: Simulator, *, rng: np.random.Generator) -> Transitions:
@@ -125,8 +178,15 @@ def random_transitions(robot: Simulator, *, rng: np.random.Generator) -> Transit
 
 def lost_columns(robot: Simulator, observations: Array, *, tolerance: float) -> Booleans:
     """(observation,) which columns do not survive restore and observe, to this tolerance relative to 1 + their size."""
-    back = robot.observe(robot.restore(observations))
-    return np.asarray((np.abs(back - observations) > tolerance * (1 + np.abs(observations))).any(axis=0))
+    lost = np.zeros(observations.shape[1], dtype=bool)
+    for piece in pieces(observations):
+        lost |= (np.abs(robot.observe(robot.restore(piece)) - piece) > tolerance * (1 + np.abs(piece))).any(axis=0)
+    return lost
+
+
+def pieces(observations: Array) -> list[Array]:
+    """Observations in pieces that can be restored at a time."""
+    return [observations[at : at + PIECE] for at in range(0, len(observations), PIECE)]
 
 
 def check_limits(robot: Simulator) -> list[str]:

@@ -27,12 +27,15 @@ class Demonstrations:
     """(demo,) where each came from, for reports only: `assess` drops them, so that no score or learner can see them."""
     observation_names: tuple[str, ...] | None = None
     """(observation,) the name of every column, where known; checked against the robot's."""
+    times: Array | None = None
+    """(row,) when each observation was made, where known (NaN: not), in seconds; only checked, no score or learner sees it."""
 
     def __post_init__(self) -> None:
         if self.returns is None:
             object.__setattr__(self, "returns", np.full(np.shape(self.lengths), np.nan))
-        for name, kind in (("observations", np.float64), ("lengths", np.int64), ("returns", np.float64)):
-            object.__setattr__(self, name, _protected(name, getattr(self, name), kind))
+        for name, kind in (("observations", np.float64), ("lengths", np.int64), ("returns", np.float64), ("times", np.float64)):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _protected(name, getattr(self, name), kind))
         for name in ("sources", "observation_names"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, tuple(str(label) for label in getattr(self, name)))
@@ -78,6 +81,8 @@ class Demonstrations:
             )
         if (infinite := np.flatnonzero(np.isinf(self.returns))).size:
             raise ImitableError(f"demonstration {infinite[0]} has return {self.returns[infinite[0]]}; give NaN where it is not known")
+        if self.times is not None and self.times.shape != (rows,):
+            raise ImitableError(f"times has shape {self.times.shape}; it needs one number for each of the {rows} rows")
         if self.observation_names is not None and len(self.observation_names) != self.width:
             raise ImitableError(f"there are {len(self.observation_names)} observation_names for {self.width} columns; give one each")
 
@@ -122,13 +127,15 @@ class Demonstrations:
     def select(self, indices: ArrayLike) -> "Demonstrations":
         """The demonstrations at these indices (or where this mask is true), in this order."""
         chosen = np.arange(len(self))[np.asarray(indices)]
-        rows = [np.arange(self.starts[index], self.starts[index] + self.lengths[index] + 1) for index in chosen]
+        of_each = [np.arange(self.starts[index], self.starts[index] + self.lengths[index] + 1) for index in chosen]
+        rows = np.concatenate(of_each) if of_each else np.zeros(0, np.int64)
         return Demonstrations(
-            self.observations[np.concatenate(rows) if rows else np.zeros(0, np.int64)],
+            self.observations[rows],
             self.lengths[chosen],
             self.returns[chosen],
             sources=None if self.sources is None else tuple(self.sources[index] for index in chosen),
             observation_names=self.observation_names,
+            times=None if self.times is None else self.times[rows],
         )
 
     def from_source(self, source: str) -> Booleans:
@@ -147,6 +154,18 @@ class Demonstrations:
                 "give their returns, or use what needs none: feasibility, or no weights at all"
             )
         return self.returns
+
+    @cached_property
+    def copies(self) -> dict[int, int]:
+        """Demonstrations with the observations of an earlier one, to single precision, and which one that is."""
+        first: dict[bytes, int] = {}
+        with np.errstate(over="ignore"):
+            single = self.observations.astype(np.float32, order="C") + np.float32(0)  # -0 is 0
+        found = [
+            first.setdefault(sha256(single[start : start + length + 1].data).digest(), at)
+            for at, (start, length) in enumerate(zip(self.starts, self.lengths, strict=True))
+        ]
+        return {at: original for at, original in enumerate(found) if at != original}
 
     @cached_property
     def digest(self) -> str:
@@ -171,12 +190,14 @@ def join(sets: Sequence[Demonstrations]) -> Demonstrations:
             f"cannot join demonstrations with different columns: {' and '.join(str(each) for each in sorted(map(str, names)))}"
         )
     labels = [each.sources for each in sets]
+    times = [np.full(len(each.observations), np.nan) if each.times is None else each.times for each in sets]
     return Demonstrations(
         np.concatenate([each.observations for each in sets]),
         np.concatenate([each.lengths for each in sets]),
         np.concatenate([each.returns for each in sets]),
         sources=None if None in labels else tuple(source for each in labels for source in each or ()),
         observation_names=next(iter(names), None),
+        times=np.concatenate(times) if any(each.times is not None for each in sets) else None,
     )
 
 

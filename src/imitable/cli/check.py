@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from tyro.conf import Positional, arg
 
 from imitable.arrays import one_thread
-from imitable.check import WARNING, check_columns, check_demonstrations, check_robot
+from imitable.check import WARNING, check_columns, check_demonstrations, check_robot, control_step
 from imitable.cli.options import RobotName, RobotSettings, RobotSettingsArgument
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
@@ -34,14 +34,14 @@ def check(
         print(f"{len(simulator.action_low)} actions ({', '.join(f'{name} {low:g} to {high:g}' for name, low, high in limits)})")
         rewarded = "with" if has_reward(simulator) else "without"
         print(f"episodes of at most {simulator.horizon} steps, {rewarded} a reward")
-        if (physics := getattr(simulator, "physics", None)) is not None:
-            step = physics.frame_skip * physics.model.opt.timestep
-            print(f"a step is {step:g} s ({1 / step:g} Hz, {physics.frame_skip} physics steps): demonstrations must be at that rate")
+        if (step := control_step(simulator)) is not None:
+            body: Any = simulator
+            print(f"a step is {step:g} s ({1 / step:g} Hz, {body.physics.frame_skip} physics steps): demonstrations must be at that rate")
         for note in notes(simulator):
             print(f"note: {note}")
         findings = check_robot(simulator)
         if data:
-            demonstrations = in_robot_columns(read(list(data)), simulator)
+            demonstrations = in_robot_columns(read(list(data), note=print_note), simulator)
             print(demonstrations)
             try:
                 check_columns(demonstrations, simulator)
@@ -63,6 +63,10 @@ def verdict(errors: int, warnings: int) -> str:
         return f"passes with {warned}" if warnings else "no problems found"
     refused = f"{errors} error{'s: fix these' if errors > 1 else ': fix this'} first"
     return f"{refused}; there {'are' if warnings > 1 else 'is'} also {warned}" if warnings else refused
+
+
+def print_note(text: str) -> None:
+    print(f"note: {text}")
 
 
 def in_robot_columns(demonstrations: Demonstrations, robot: Any) -> Demonstrations:

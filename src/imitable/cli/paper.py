@@ -6,6 +6,7 @@ from typing import Annotated
 from tyro.conf import arg
 
 from imitable.arrays import one_thread
+from imitable.cli.check import print_note
 from imitable.cli.options import Composition, InverseName, LearnerName, MethodName, Output, Overrides, Overwrite, Resume, Seed, TaskName
 from imitable.evaluation import N_EVAL_EPISODES
 from imitable.formats import FORMATS, npz, read
@@ -87,7 +88,7 @@ def run(
             experiment,
             output,
             seed=seed,
-            demonstrations=None if demos is None else read(demos),
+            demonstrations=None if demos is None else read(demos, note=print_note),
             overwrite=overwrite,
             resume=resume,
             cache=default_cache(),

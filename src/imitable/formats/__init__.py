@@ -1,6 +1,6 @@
 """Demonstrations from files and into files: one module per dataset format."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from glob import glob
 from importlib import import_module
 from pathlib import Path
@@ -19,23 +19,28 @@ It may raise whatever it likes: whoever asks `read` below gets an `ImitableError
 """
 
 
-def read(paths: Path | str | Sequence[Path | str]) -> Demonstrations:
+def read(paths: Path | str | Sequence[Path | str], *, note: Callable[[str], None] = lambda text: None) -> Demonstrations:
     """The demonstrations of a file, of a folder of files, of a pattern such as `pile/*.npz`, or of several of them, one after the other.
 
     If several are given, demonstrations that do not say where they come from have the name of what they were read from as their source.
+    `note` is told what cannot be checked.
     """
     given = [paths] if isinstance(paths, (str, Path)) else list(paths)
     if not given:
         raise ImitableError("there is nothing to read: no files were given")
     files = [(file, Path(path).name) for path in given for file in _files(path)]
-    sets = []
+    sets, unnamed = [], []
     for file, name in files:
         found = _read_file(file)
+        unnamed += [file] if found.observation_names is None and found.width > 1 else []
         sets.append(found.with_sources((name,) * len(found)) if found.sources is None and len(given) > 1 else found)
         if found.width != sets[0].width:
             raise ImitableError(
                 f"{file} has {found.width} columns, {files[0][0]} has {sets[0].width}; what is scored together needs the same columns"
             )
+    if unnamed:
+        more = f" and {len(unnamed) - 1} more files do" if len(unnamed) > 1 else " does"
+        note(f"{unnamed[0]}{more} not name the columns, so that their order cannot be checked; give observation_names, or a header")
     return join(sets)
 
 

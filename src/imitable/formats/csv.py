@@ -2,8 +2,9 @@
 
 A column `demonstration` or `episode` says which rows belong together, which must stand one after the other; without it a file is one
 demonstration. Optional columns are `return` (the same in all rows of a demonstration), or `reward`, which is added up (blank in its first
-or last row at most: there is one more observation than there are steps), and `source`. `step`, `time` and `action...` are not read. All
-others are observations, named as the robot names them. A file without a header holds one demonstration in the robot's columns.
+or last row at most: there is one more observation than there are steps), and `source`. `time` or `timestamp` (in seconds) and `step` are
+only checked, `timestep` and `action...` not even read. All others are observations, named as the robot names them. A file without a header
+holds one demonstration in the robot's columns.
 """
 
 import csv
@@ -23,8 +24,8 @@ from imitable.store.files import read_bytes, write_atomically
 LARGEST, MOST_COLUMNS = 4_000_000_000, 10_000
 """Bytes, and columns: each takes 10 kB of memory while it is read, however short it is."""
 NUMBERS = ("demonstration", "episode")
-NOT_READ = ("step", "timestep", "time", "timestamp")
-LABELS = (*NUMBERS, "return", "reward", "source")
+TIMES = ("time", "timestamp")
+LABELS = (*NUMBERS, *TIMES, "step", "timestep", "return", "reward", "source")
 
 
 def read(path: Path | str) -> Demonstrations:
@@ -46,6 +47,8 @@ def write(demonstrations: Demonstrations, path: Path | str) -> None:
         columns["return"] = pyarrow.array(np.repeat(demonstrations.returns, rows), from_pandas=True)
     if demonstrations.sources is not None:
         columns["source"] = np.repeat(np.array(demonstrations.sources), rows)
+    if demonstrations.times is not None:
+        columns["time"] = pyarrow.array(demonstrations.times, from_pandas=True)
     buffer = BytesIO()
     pyarrow.csv.write_csv(pyarrow.table(columns), buffer)
     write_atomically(Path(path), buffer.getvalue())
@@ -89,21 +92,27 @@ def _demonstrations(columns: dict[str, Any], *, has_header: bool) -> Demonstrati
     count = len(next(iter(columns.values())))
     if not count:
         raise ImitableError("there are no rows; a demonstration needs at least two observations, one per row")
-    given = [name for name in NUMBERS if name in columns]
-    starts = _starts(columns[given[0]].to_pylist()) if given else np.zeros(1, np.int64)
-    shown = [name for name in columns if name not in LABELS + NOT_READ and not name.startswith("action")] if has_header else list(columns)
+    given = {name: _starts(columns[name].to_pylist()) for name in NUMBERS if name in columns}
+    starts = next(iter(given.values()), np.zeros(1, np.int64))
+    if any(not np.array_equal(each, starts) for each in given.values()):
+        raise ImitableError(f"columns {' and '.join(map(repr, given))} differ in which rows belong together; leave out one of them")
+    shown = [name for name in columns if name not in LABELS and not name.startswith("action")] if has_header else list(columns)
     if not shown:
         raise ImitableError(f"there are no observation columns beside {', '.join(columns)}")
     rows = np.diff(np.append(starts, count))
     sources = None
     if "source" in columns:
         sources = tuple(str(source) for source in _constant("source", columns["source"].to_pylist(), starts, rows))
+    clocks = {name: _clock(columns[name]) for name in (*TIMES, "step") if name in columns}
+    for name, clock in clocks.items():
+        _check_clock(name, clock, starts, numbered=bool(given))
     return Demonstrations(
         np.stack([_numbers(name, columns[name]) for name in shown], axis=1),
         rows - 1,
         _returns(columns, starts, rows),
         sources=sources,
         observation_names=tuple(shown) if has_header else None,
+        times=next((clock for name, clock in clocks.items() if name in TIMES and clock is not None), None),
     )
 
 
@@ -128,6 +137,39 @@ def _numbers(name: str, column: Any) -> Array:
         line, cell = next((line, cell) for line, cell in enumerate(cells, start=2) if not _is_number(str(cell)))
         raise ImitableError(f"line {line} has {cell!r} in column {name!r}, which is not a number")
     return np.asarray(column.to_numpy(), dtype=np.float64)
+
+
+def _clock(column: Any) -> Array | None:
+    """(row,) the seconds, or steps, of an arrow column; None if they are neither numbers nor times of day, or always the same."""
+    import pyarrow
+
+    if pyarrow.types.is_timestamp(column.type):
+        column = column.cast(pyarrow.timestamp("us")).cast(pyarrow.int64()).to_numpy() / 1e6
+    elif pyarrow.types.is_floating(column.type) or pyarrow.types.is_integer(column.type):
+        column = _numbers("", column)
+    else:
+        return None
+    return column if len(np.unique(column)) > 1 else None
+
+
+def _check_clock(name: str, clock: Array | None, starts: Integers, *, numbered: bool) -> None:
+    """Within a demonstration times must not fall, and steps rise by as much from row to row; `check_times` tells if times are even."""
+    if clock is None:
+        return
+    change = np.diff(clock)
+    known = np.isfinite(change)
+    known[starts[1:] - 1] = False
+    usual = np.median(change[known]) if known.any() else 0.0
+    wrong = change < 0 if name in TIMES else ~np.isclose(change, usual) | (change <= 0)
+    if (bad := np.flatnonzero(known & wrong)).size:
+        at = int(bad[0])
+        demo = int(np.searchsorted(starts, at, side="right")) - 1
+        order = "sort the rows" if numbered else f"number the demonstrations in a column {NUMBERS[0]!r}, or sort the rows"
+        cure = order if change[at] <= 0 else "put in the rows that are missing, or make two demonstrations of it"
+        raise ImitableError(
+            f"line {at + 3} has {name} {clock[at + 1]:g} after {clock[at]:g}, step {at - starts[demo]} of demonstration {demo}; {cure}, or "
+            f"leave {name!r} out"
+        )
 
 
 def _returns(columns: dict[str, Any], starts: Integers, rows: Integers) -> Array:

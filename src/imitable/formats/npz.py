@@ -1,4 +1,4 @@
-"""Plain numpy archives: states, lengths and, where known, returns, sources and observation_names; nothing is ever pickled."""
+"""Plain numpy archives: states, lengths and, where known, returns, sources, observation_names and times; nothing is ever pickled."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
 from imitable.store.files import UnreadableError, array_bytes, read_arrays, write_atomically
 
-EXPECTED = "expected a .npz with arrays states, lengths and optionally returns, sources and observation_names"
+EXPECTED = "expected a .npz with arrays states, lengths and optionally returns, sources, observation_names and times"
 
 
 def write(demonstrations: Demonstrations, path: Path | str, *, compressed: bool = True) -> None:
@@ -38,6 +38,8 @@ def to_arrays(demonstrations: Demonstrations) -> Arrays:
     arrays: Arrays = {"states": demonstrations.observations, "lengths": demonstrations.lengths}
     if np.isfinite(demonstrations.returns).any():
         arrays["returns"] = demonstrations.returns
+    if demonstrations.times is not None:
+        arrays["times"] = demonstrations.times
     labels = {"sources": demonstrations.sources, "observation_names": demonstrations.observation_names}
     return arrays | {name: np.array(values) for name, values in labels.items() if values is not None}
 
@@ -52,6 +54,7 @@ def from_arrays(arrays: Arrays) -> Demonstrations:
         arrays.get("returns"),  # type: ignore[arg-type]  # None: not known
         sources=_labels("sources", arrays.get("sources")),
         observation_names=_labels("observation_names", arrays.get("observation_names")),
+        times=arrays.get("times"),
     )
 
 
