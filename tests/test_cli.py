@@ -19,6 +19,7 @@ from imitable.paper.methods import CONTROLS, METHODS
 from imitable.paper.run import Experiment, collected, run_in_folder
 from imitable.paper.tasks import find_task
 from imitable.store.files import read_table
+from imitable.store.scores import ScoreFolder
 
 TINY = [part for change in ("updates=20", "checkpoint_every=10", "episodes=10") for part in ("--set", change)]
 ARM = ["--robot", "turntable:CLOCKWISE", "--inverse", "turntable:ExactModel"]
@@ -255,6 +256,15 @@ def test_scoring_does_not_replace_a_file_unasked(imitable, turns: Path, tmp_path
     assert len(read_table(tmp_path / "scores.parquet")["weight"]) == 12
 
 
+def test_a_folder_that_another_process_scores_into_is_left_to_it(imitable, turns: Path, tmp_path: Path) -> None:
+    with ScoreFolder(tmp_path / "out").open(overwrite=False):
+        outcome = imitable("score", turns, *ARM, "-o", tmp_path / "out")
+    assert outcome.code == 2
+    assert outcome.says("out is in use by process"), outcome.err
+    assert imitable("score", turns, *ARM, "-o", tmp_path / "out").code == 0
+    assert not (tmp_path / "out" / ".lock").exists()
+
+
 def test_permuted_columns_are_refused(imitable, turns: Path, tmp_path: Path) -> None:
     given = npz.read(turns)
     names = given.observation_names or ()
@@ -354,6 +364,17 @@ def test_overwriting_with_bad_demonstrations_keeps_the_old_run(imitable, finishe
             ["unknown setting 'updates' of driving/slow with Sail"],
         ),
         (["run", "driving/slow", "--method", "ours", "-o", "x", "--seed", "-1"], ["seed is -1"]),
+        (["run", "driving/slow", "--method", "none", "-o", "x", "--episodes", "0"], ["episodes is 0; it must be at least 1"]),
+        (["run", "driving/slow", "--method", "none", "-o", "x", "--count", "0"], ["at least one demonstration, got count=0"]),
+        (["run", "driving/slow", "--method", "none", "-o", "x", "--composition", "most"], ["unknown composition 'most'"]),
+        (["sweep", "--print", "--tasks", "driving/slo", "--methods", "ours", "-o", "x"], ["unknown task 'driving/slo'"]),
+        (["sweep", "--print", "--tasks", "driving/slow", "--methods", "our", "-o", "x"], ["unknown method 'our'"]),
+        (["sweep", "--print", "--tasks", "driving/slow", "--methods", "ours", "--set", "a=3", "-o", "x"], ["unknown setting 'a'"]),
+        (["sweep", "--print", "--tasks", "driving/slow", "--methods", "ours", "--learner", "gial", "-o", "x"], ["unknown learner 'gial'"]),
+        (
+            ["sweep", "--print", "--tasks", "driving/slow", "--methods", "ours", "--inverse", "b", "-o", "x"],
+            ["unknown inverse dynamics 'b'"],
+        ),
         (["evaluate", "x"], ["x has no policy", "imitable run"]),
     ],
 )
@@ -361,6 +382,7 @@ def test_mistakes_are_named_with_a_way_out(imitable, working_directory: Path, ar
     outcome = imitable(*arguments)
     assert outcome.code == 2
     assert outcome.says("error: ", *parts), outcome.err
+    assert "imitable run" not in outcome.out, "no commands are printed"
     assert not list(working_directory.iterdir())
 
 

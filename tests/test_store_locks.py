@@ -77,6 +77,17 @@ def test_a_lock_without_a_word_is_still_a_lock(tmp_path: Path, content: bytes) -
             pass
 
 
+def test_a_folder_that_was_made_for_nothing_is_gone_again(tmp_path: Path) -> None:
+    for name, written in (("empty", False), ("used", True)):
+        with locked(tmp_path / name):
+            if written:
+                (tmp_path / name / "file").write_text("mine")
+        assert (tmp_path / name).exists() == written
+    with locked(tmp_path):
+        pass
+    assert tmp_path.exists(), "it was there before"
+
+
 def test_a_place_that_cannot_be_locked_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(ImitableError, match=r"cannot lock .*below"), locked(tmp_path / "file" / "below"):

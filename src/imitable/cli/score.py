@@ -11,7 +11,7 @@ from tyro.conf import Positional, arg
 
 from imitable.arrays import Generator, Integers, one_thread, part_of
 from imitable.assessment import Assessment, assess
-from imitable.cli.check import in_robot_columns, quick_check
+from imitable.cli.check import in_robot_columns, print_note, quick_check
 from imitable.cli.options import InverseName, MethodName, Overwrite, RobotName, RobotSettings, RobotSettingsArgument, Seed
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
@@ -61,10 +61,9 @@ def score(
     there, root mean square over columns.
     """
     folder = ScoreFolder(output)
-    folder.open(overwrite=overwrite)
-    demonstrations = read(list(data))
     settings = {"robot": robot, "robot_settings": robot_settings.given(), "method": method, "inverse": inverse, "seed": seed}
-    with one_thread(), progress_bar("scoring") as progress, warnings.catch_warnings():
+    with folder.open(overwrite=overwrite), one_thread(), progress_bar("scoring") as progress, warnings.catch_warnings():
+        demonstrations = read(list(data), note=print_note)
         warnings.filterwarnings("ignore", "no demonstration has a return")  # which print_facts says
         assessment, chosen = assessed(demonstrations, settings, progress=progress)
         demonstrations = assessment.demonstrations.with_sources(demonstrations.sources)  # in the robot's columns
@@ -76,8 +75,8 @@ def score(
             findings = find_convention_errors(assessment, np.arange(len(demonstrations)), np.random.default_rng(seed))
             raise ImitableError("; ".join([str(error), *(finding.sentence for finding in findings)])) from error
         steps = steps_table(assessment, chosen)
-    given = {**settings, "data": [str(path) for path in data]}
-    folder.save(given, demonstrations, table, steps, draw=partial(draw, table, facts) if {"tolerance", "sigma"} <= facts.keys() else None)
+        given, drawn = {**settings, "data": [str(path) for path in data]}, {"tolerance", "sigma"} <= facts.keys()
+        folder.save(given, demonstrations, table, steps, draw=partial(draw, table, facts) if drawn else None)
     print_scores(table)
     if "cause" in table:
         print_causes(table)

@@ -18,7 +18,7 @@ LOCK = ".lock"
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold a folder alone. The lock is the system's: it ends with the process that holds it, however that ends, so it is never stale."""
-    descriptor = None
+    descriptor, fresh = None, not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         while descriptor is None:
@@ -39,6 +39,9 @@ def locked(folder: Path) -> Iterator[None]:
             (folder / LOCK).unlink(missing_ok=True)  # while it is held: whoever waits for this one finds it gone, and makes its own
         with suppress(OSError):
             os.close(descriptor)
+        if fresh:
+            with suppress(OSError):
+                folder.rmdir()  # nothing was written into it
 
 
 def _lock(path: Path) -> int | None:

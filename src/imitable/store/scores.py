@@ -1,6 +1,7 @@
 """A folder of scores: the demonstrations, what was found of them, and what a training needs to go on."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
 from imitable.formats import npz
 from imitable.store.files import UnreadableError, check_writable, read_json, read_table, write_json, write_table
+from imitable.store.locks import locked
 from imitable.verdicts import Table
 
 SETTINGS, DEMONSTRATIONS = "settings.json", "demonstrations.npz"
@@ -23,8 +25,15 @@ class ScoreFolder:
 
     path: Path
 
-    def open(self, *, overwrite: bool) -> None:
-        """Refuse, before any work is done, to touch what is there."""
+    @contextmanager
+    def open(self, *, overwrite: bool) -> Iterator[None]:
+        """Keep other processes out, and refuse, before any work is done, to touch what is there."""
+        self._check_writable(overwrite=overwrite)
+        with locked(self.path):
+            self._check_writable(overwrite=overwrite)  # the last process that held it may have written just now
+            yield
+
+    def _check_writable(self, *, overwrite: bool) -> None:
         for name in (SETTINGS, DEMONSTRATIONS, SCORES, STEPS, PICTURE):
             check_writable(self.path / name, overwrite=overwrite)
 
