@@ -1,6 +1,6 @@
 """A stranger's robot and data: Hopper-v5 with 60 demonstrations of its own, good, standing and falling, and 30 that it cannot follow.
 
-python benchmarks/own_robot.py data FOLDER         # the demonstrations, as npz and csv; with --quick a few short ones
+python benchmarks/own_robot.py data FOLDER         # the demonstrations, its own as csv, the others as npz; with --quick a few short ones
 python benchmarks/own_robot.py measure             # writes benchmarks/own_robot.json
 python benchmarks/own_robot.py pile                # scoring 10 000 demonstrations of 200 steps: time inside MuJoCo, and memory; likewise
 python benchmarks/own_robot.py train good|standing|foreign FOLDER     # the policies that demonstrate; shipped in benchmarks/policies
@@ -62,9 +62,18 @@ def demonstrations(*, quick: bool = False, seed: int = 0) -> Demonstrations:
     return join(sets)
 
 
-def write_data(folder: Path, *, quick: bool = False) -> dict[str, Path]:
+def write_pile(folder: Path, *, quick: bool = False) -> list[Path]:
+    """Every demonstration once, in two files of different formats."""
+    made, paths = demonstrations(quick=quick), [folder / "mine.csv", folder / "others.npz"]
+    others = made.from_source(FOREIGN)
+    csv.write(made.select(~others), paths[0])
+    npz.write(made.select(others), paths[1])
+    return paths
+
+
+def write_variants(folder: Path) -> dict[str, Path]:
     """With returns, without, and with a third missing; as npz and as csv."""
-    made = demonstrations(quick=quick)
+    made = demonstrations()
     third = np.where(np.arange(len(made)) % 3 == 0, np.nan, made.returns)
     paths = {}
     for name, returns in (("all", made.returns), ("none", np.full(len(made), np.nan)), ("two thirds", third)):
@@ -99,7 +108,7 @@ def children_seconds() -> float:
 
 def measure(folder: Path, *, only: str | None = None, learned: bool = True) -> None:
     found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    for name, path in write_data(folder).items():
+    for name, path in write_variants(folder).items():
         if only not in (None, name):
             continue
         empty_cache(folder / f"cache {name}")
@@ -250,7 +259,7 @@ def main() -> None:
     with one_thread():
         if options.command == "data":
             options.folder.mkdir(parents=True, exist_ok=True)
-            print("\n".join(map(str, write_data(options.folder, quick=options.quick).values())))
+            print("\n".join(map(str, write_pile(options.folder, quick=options.quick))))
         elif options.command == "measure":
             options.folder.mkdir(parents=True, exist_ok=True)
             measure(options.folder, only=options.only, learned=not options.score_only)
