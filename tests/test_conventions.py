@@ -10,9 +10,9 @@ import pytest
 from imitable import Demonstrations, Solved, join
 from imitable.assessment import Exploration
 from imitable.conventions import Finding, diagnose
-from imitable.conventions.base import Trial
-from imitable.conventions.joint_order import _pairs_of_moves
-from imitable.conventions.kinematic import differences, resampled, rotated, turns, velocity_frames
+from imitable.conventions.base import Option, Trial
+from imitable.conventions.joint_order import _pairs_of_moves, all_degrees, joint_order
+from imitable.conventions.kinematic import differences, rates, resampled, rotated, turns, velocity_frames
 from imitable.inverse_dynamics.solved import SolvedInverseDynamics
 from imitable.rollouts import Episodes
 from imitable.simulators.gymnasium_robot import gymnasium_robot
@@ -183,7 +183,7 @@ def hinges_swapped(seen: np.ndarray, columns: JointColumns) -> None:
     ("change", "told"),
     [
         (hinges_swapped, "joints look permuted (j2 holds j1, j1 holds j2)"),
-        (flipped, "joints look flipped in sign (j1, or instead j2: its mirror image moves alike)"),
+        (flipped, "joints look flipped in sign (j2, or instead j1: its mirror image moves alike)"),
         (wholly_in_degrees, "joints look like degrees (j1, j2, and their velocities)"),
         (in_degrees, "j1, j2 look like degrees"),
     ],
@@ -436,3 +436,50 @@ def test_where_one_joint_is_not_enough_two_are_moved_at_once() -> None:
     assert all(sorted(order) == [*same] for order, _ in candidates)
     assert (current[0] == np.arange(6)).all()
     assert (current[1] == 1).all(), "where they start is left as it is"
+
+
+def test_an_order_that_holds_for_what_it_was_searched_with_alone_is_no_finding(hopper: Body, monkeypatch: pytest.MonkeyPatch) -> None:
+    import imitable.conventions as conventions
+
+    given = hopper.motion(robot=hopper.robot.altered(heavier))
+    sample = Option("permuted joints", "luck", lambda data: data, False, unseen=(0, 1))
+    shares = {8: [0.1, 0.8], 2: [0.2, 0.2]}  # of all, before and after; of the two demonstrations that the search did not see
+    monkeypatch.setattr(conventions, "CHECKS", (lambda *_: iter([sample]),))
+    monkeypatch.setattr(Trial, "share", lambda _, data: shares[len(data)].pop(0))
+    assert diagnose(given, hopper.robot, hopper.inverse, hopper.own, rng=np.random.default_rng(0)) == ()
+
+
+def test_few_transitions_are_not_searched_for_an_order(hopper: Body) -> None:
+    given = hopper.motion(4)
+    seen = given.observations.copy()
+    permuted(seen, hopper.columns)
+    tried = Demonstrations(seen, given.lengths).select([0, 1, 2, 3])
+    assert not list(joint_order(tried, hopper.columns, hopper.robot.observation_names, hopper.trial))
+
+
+def test_who_is_merely_strong_is_not_said_to_be_in_degrees(hopper: Body) -> None:
+    def stronger(model: mujoco.MjModel) -> None:
+        model.actuator_gear *= 4
+
+    given = join([hopper.motion().select([0, 1, 2, 3]), hopper.motion(robot=hopper.robot.altered(stronger)).select([4, 5, 6])])
+    seen = given.observations.copy()
+    wholly_in_degrees(seen[: given.starts[4]], hopper.columns)
+    tried = Demonstrations(seen, given.lengths)
+    (option, *_) = all_degrees(tried, hopper.columns, hopper.robot.observation_names, hopper.trial)
+    assert option.concerns == (0, 1, 2, 3)
+    (found,) = hopper.findings(tried)
+    assert found.name == "degrees"
+    assert set(found.concerns) <= {0, 1, 2, 3}
+    assert found.concerns
+
+
+@pytest.mark.parametrize("noise", [0.3, 1.0, 3.0])
+def test_noisy_data_at_the_right_rate_are_not_of_another(hopper: Body, noise: float) -> None:
+    for seed in range(6):
+        given, rng = hopper.motion(60, seed=seed), np.random.default_rng(seed)
+        steps = np.diff(given.observations, axis=0).std(axis=0)
+        for columns in (hopper.columns.velocities, hopper.columns.positions, np.arange(given.width)):
+            seen = given.observations.copy()
+            seen[:, columns] += noise * steps[columns] * rng.standard_normal((len(seen), len(columns)))
+            told = list(rates(Demonstrations(seen, given.lengths), hopper.columns, hopper.robot.observation_names, hopper.trial))
+            assert not told, (seed, told)

@@ -53,23 +53,36 @@ def diagnose(
             if option.convert is None:
                 findings.append(Finding(option.name, option.text, share, share, _unchanged, option.concerns))
             else:
+                if option.unseen:
+                    unseen = demonstrations.select(option.unseen)
+                    if trial.share(option.convert(unseen)) < max(MIN_SHARE, _wanted(trial.share(unseen))):
+                        continue
                 tried.append((trial.share(option.convert(demonstrations)), option, option.convert))
         if not tried:
             continue
         after, best, convert = max(tried, key=lambda each: each[0])
-        wanted = share + min(MIN_GAIN, REACHABLE * (1 - share))
-        if best.proven or (after >= MIN_SHARE and after >= wanted):
+        if best.proven or after >= max(MIN_SHARE, _wanted(share)):
             told = f"{best.text}: {after:.0%} of transitions are reachable after conversion, {share:.0%} before"
-            if after < wanted:  # resampling, and differences in place of velocities, only come near to what was recorded
+            if after < _wanted(share):  # resampling, and differences in place of velocities, only come near to what was recorded
                 reached = f"{after:.0%} of transitions, {share:.0%} before"
                 told = f"{best.text}: positions and velocities say so, though hardly more is within reach after conversion: {reached}"
-            findings.append(Finding(best.name, told, share, after, convert))
+            findings.append(Finding(best.name, told, share, after, convert, best.concerns))
             demonstrations, share = convert(demonstrations), after
             if share >= MIN_SHARE:
                 break
     conversions = [finding.convert for finding in findings if finding.convert is not _unchanged]
     concerns = _put_within_reach(given, conversions, trial) if conversions else ()
-    return tuple(finding if finding.convert is _unchanged else replace(finding, concerns=concerns) for finding in findings)
+    return tuple(finding if finding.convert is _unchanged else replace(finding, concerns=_both(finding, concerns)) for finding in findings)
+
+
+def _both(finding: Finding, reached: tuple[int, ...]) -> tuple[int, ...]:
+    """The demonstrations that are reached, of those that show it if that is known: divided by 57, anything slows down into reach."""
+    return tuple(at for at in reached if at in finding.concerns) if finding.concerns else reached
+
+
+def _wanted(share: float) -> float:
+    """The share of transitions from which on a conversion has brought enough more within reach."""
+    return share + min(MIN_GAIN, REACHABLE * (1 - share))
 
 
 def _unchanged(given: Demonstrations) -> Demonstrations:

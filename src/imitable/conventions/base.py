@@ -53,7 +53,9 @@ class Option:
     """None: it is proven, but no conversion puts it right."""
     proven: bool
     concerns: tuple[int, ...] = ()
-    """Of what no conversion puts right: the numbers of the demonstrations."""
+    """Numbers of the demonstrations that show it; () where that is not known."""
+    unseen: tuple[int, ...] = ()
+    """Of what was searched for: the demonstrations that were not searched with, on which it must prove itself; () of anything else."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,9 @@ from imitable.simulators.joint_columns import JointColumns
 
 TRANSITIONS, SAMPLE = 48, 12
 """Transitions of which those that are missed are searched with, and how many of these."""
+HALVES, UNSEEN = 4, 24
+"""Demonstrations from which on one half is searched with and the other tells whether that was right; and transitions that this needs:
+among so many orders and signs, one brings a few transitions within reach by chance."""
 SWEEPS = 10
 IMPROVEMENT = 0.02
 """Of the mean logarithm of the miss: less is none."""
@@ -37,17 +40,20 @@ def all_degrees(data: Demonstrations, columns: JointColumns, names: Names, trial
     if not len(turning):
         return
     reach = np.maximum(np.abs(columns.low), np.abs(columns.high))[columns.angular]
-    far = np.quantile(np.abs(data.observations[:, turning]), 0.99, axis=0) > np.maximum(2 * np.pi, np.where(np.isinf(reach), 0, 2 * reach))
+    farthest = np.maximum(2 * np.pi, np.where(np.isinf(reach), 0, 2 * reach))
+    far = np.quantile(np.abs(data.observations[:, turning]), 0.99, axis=0) > farthest
     speeds = _speeds(data, turning) / np.maximum(_speeds(trial.own, turning), 1e-9)
     if not (far & (np.isfinite(reach) | (speeds > TOO_FAST))).any() or (speeds < DEGREES * MIN_SPEED).all():
         return
+    shown = [at for at in range(len(data)) if (np.abs(data.trajectory(at)[:, turning]) > farthest).any()]
     for which in (columns.angular, columns.angular & (columns.branch >= 0)):
         positions, velocities = columns.positions[which], columns.velocities[which]
         told = f"joints look like degrees ({listed([names[at] for at in positions])}"
         # Positions alone, too: of light links, velocities change so much within a step that they do not show the factor.
         for text, changed in ((f"{told}, and their velocities)", np.concatenate([positions, velocities])), (f"{told})", positions)):
             if len(changed):
-                yield Option("degrees", text, lambda given, changed=changed: rescaled(given, changed, 1 / DEGREES), False)  # type: ignore[misc]
+                back = lambda given, changed=changed: rescaled(given, changed, 1 / DEGREES)  # noqa: E731
+                yield Option("degrees", text, back, False, tuple(shown))
         if (columns.branch >= 0).all() or (columns.branch[columns.angular] >= 0).all():
             return
 
@@ -64,7 +70,11 @@ def joint_order(data: Demonstrations, columns: JointColumns, names: Names, trial
     turning = columns.positions[joints[columns.angular[joints]]]
     if _speeds(data, turning).max(initial=0.0) > NO_ORDER * _speeds(trial.own, turning).max(initial=1e-9):
         return  # no order makes up for that
-    before, after = trial.sample(data, TRANSITIONS)
+    mixed = np.random.default_rng(trial.seed).permutation(len(data))
+    seen, unseen = (np.sort(mixed[part::2]) for part in (0, 1)) if len(data) >= HALVES else (mixed, mixed)
+    if data.lengths[unseen].sum() < UNSEEN:
+        return
+    before, after = trial.sample(data.select(seen), TRANSITIONS)
     missed = np.flatnonzero(trial.misses(before, after, trial.quick) > trial.limit)[:SAMPLE]
     count, both = len(joints), np.stack([before[missed], after[missed]])  # (2, sample, observation)
     positions, velocities = columns.positions[joints], columns.velocities[joints]
@@ -115,7 +125,8 @@ def joint_order(data: Demonstrations, columns: JointColumns, names: Names, trial
         told.append(f"joints look flipped in sign ({listed([names[positions[at]] for at in flipped])}{or_else})")
     if told:
         name = "permuted joints" if len(swapped) else "flipped joints"
-        yield Option(name, " and ".join(told), lambda given: with_observations(given, applied(given.observations, order, sign)), False)
+        convert = lambda given: with_observations(given, applied(given.observations, order, sign))  # noqa: E731
+        yield Option(name, " and ".join(told), convert, False, unseen=tuple(unseen.tolist()))
 
 
 def _neighbors(current: SignedPermutation, limbs: Sequence[Integers]) -> Iterator[SignedPermutation]:

@@ -128,12 +128,8 @@ def rates(data: Demonstrations, columns: JointColumns, names: Names, trial: Tria
     if not known.any():
         return
     degrees, milli = (known & angular & (np.abs(np.log(sizes * each / DEGREES)) < 0.1) for each in (1.0, DEGREES**2))
-    reference = sizes[known & ~angular] if (known & ~angular).any() else sizes[known & ~degrees & ~milli]
-    factor = float(np.median(reference)) if len(reference) else 1.0
-    agreeing = (np.abs(np.log(reference / factor)) < 0.1).mean() if len(reference) else 0.0
-    if abs(np.log(factor)) > np.log(RATE) and agreeing > 0.6 and 0.05 < factor < 20:
-        simple = float(Fraction(factor).limit_denominator(6))
-        factor = simple if abs(np.log(simple / factor)) < 0.02 else factor  # its estimate is a little off
+    reference = known & ~angular if (known & ~angular).any() else known & ~degrees & ~milli
+    if (factor := rate_factor(moved[:, reference], expected[:, reference])) != 1.0:
         had = f"{1 / (factor * columns.timestep):.4g} Hz, the robot's steps are at {1 / columns.timestep:.4g} Hz"
         text = f"the frame rate looks like {had} (positions change {factor:.3g} times as far per frame as velocities say)"
         steps = trial.robot.physics.frame_skip * factor
@@ -153,6 +149,23 @@ def rates(data: Demonstrations, columns: JointColumns, names: Names, trial: Tria
                 text = f"{listed([names[at] for at in changed])} look like {unit}"
                 yield Option("degrees", text, lambda given, changed=changed: rescaled(given, changed, 1 / DEGREES), True)  # type: ignore[misc]
             return
+
+
+def rate_factor(moved: Array, expected: Array, *, least: float = RATE, joints: int = 1) -> float:
+    """The factor of all (N, pair) changes over what velocities say; 1 if fewer than `joints` tell it, or it may be within `least`."""
+    ratios, fits = _ratios(moved, expected)
+    back = _ratios(expected, moved)[0]
+    factors, others = np.abs(ratios[fits > FITS]).clip(1e-9), 1 / np.abs(back[fits > FITS]).clip(1e-9)
+    if len(factors) < joints:
+        return 1.0
+    factor, other = float(np.median(factors)), float(np.median(others))
+    agreeing = (np.abs(np.log(factors / factor)) < 0.1).mean()
+    # Noise in velocities makes the one too small, noise in positions the other too large.
+    surely = min(np.log(factor), np.log(other)), min(-np.log(factor), -np.log(other))
+    if not (agreeing > 0.6 and 0.05 < factor < 20 and max(surely) > np.log(least)):
+        return 1.0
+    simple = float(Fraction(factor).limit_denominator(6))
+    return simple if abs(np.log(simple / factor)) < 0.02 else factor  # its estimate is a little off
 
 
 def orders(data: Demonstrations, columns: JointColumns, names: Names, trial: Trial) -> Iterator[Option]:

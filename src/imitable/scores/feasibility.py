@@ -212,7 +212,8 @@ class ReplayFeasibility:
 
 def ramp_down(distances: Array, tolerance: Tolerance) -> Array:
     """1 up to d_min, 0 from d_max on, a straight line between."""
-    return np.clip((tolerance.d_max - distances) / (tolerance.d_max - tolerance.d_min), 0.0, 1.0)
+    near = np.minimum(distances, 2 * tolerance.d_max)  # whatever is beyond counts as 0, and might overflow
+    return np.clip((tolerance.d_max - near) / (tolerance.d_max - tolerance.d_min), 0.0, 1.0)
 
 
 def measure_tolerance(plain: Replay, perturbed: Replay, *, delta_s: float, columns: tuple[int, ...] | None = None) -> Tolerance:
