@@ -18,7 +18,7 @@ def round_to(values: Array, unit: Array | float) -> Array:
     return np.asarray(np.where(np.asarray(unit) > 0, np.round(values / step) * step, values))
 
 
-def rounding_units(observations: Array) -> Array:
+def rounding_units(observations: Array, *, varied: int = VARIED) -> Array:
     """(observation,) the last decimal place that a column is written with, such as 0.001; 0: it is not rounded.
 
     A column of few values, which may be round by chance, counts as written with as many places as those of many values, at most.
@@ -28,6 +28,6 @@ def rounding_units(observations: Array) -> Array:
     for place in reversed(DECIMALS):
         on_grid = np.abs(some - np.round(some, place)) <= 1e-12 * np.maximum(1.0, np.abs(some))
         places[on_grid.all(axis=0)] = place
-    varied = np.array([len(np.unique(column)) >= VARIED for column in some.T])
-    places[~varied] = np.maximum(places[~varied], places[varied].max(initial=0) if varied.any() else len(DECIMALS))
+    many = np.array([len(np.unique(column)) >= varied for column in some.T])
+    places[~many] = np.maximum(places[~many], places[many].max(initial=0) if many.any() else len(DECIMALS))
     return np.where(places < len(DECIMALS), 10.0**-places, 0.0)

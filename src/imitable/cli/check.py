@@ -5,10 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from tyro.conf import Positional, arg
 
 from imitable.arrays import one_thread
-from imitable.check import WARNING, check_columns, check_demonstrations, check_robot, control_step
+from imitable.check import EPISODES, STEPS, WARNING, check_columns, check_demonstrations, check_robot, control_step
 from imitable.cli.options import RobotName, RobotSettings, RobotSettingsArgument
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
@@ -16,6 +17,7 @@ from imitable.formats import FORMATS, read
 from imitable.report.terminal import print_line as print
 from imitable.robots import robot as find_robot
 from imitable.simulators import Simulator, action_names, has_reward, notes
+from imitable.tracking import rollout_from
 
 
 def check(
@@ -46,6 +48,7 @@ def check(
             try:
                 check_columns(demonstrations, simulator)
                 findings += check_demonstrations(simulator, demonstrations)
+                findings += recording_warnings(simulator, demonstrations)
             except ImitableError as error:
                 findings.append(str(error))
     for finding in findings:
@@ -78,6 +81,20 @@ def in_robot_columns(demonstrations: Demonstrations, robot: Any) -> Demonstratio
     print(f"note: {wanted} of the {width} columns are used, those of the environment that the robot has: {', '.join(robot.notes)}")
     chosen = demonstrations.observations[:, robot.environment_columns]
     return replace(demonstrations, observations=chosen, observation_names=robot.observation_names)
+
+
+def recording_warnings(robot: Simulator, demonstrations: Demonstrations) -> list[str]:
+    """What recording may have done to some demonstrations: noise, rounding, another frame rate."""
+    if not hasattr(robot, "physics"):
+        return []
+    from imitable.conventions.recording import recording_doubts
+    from imitable.simulators.mujoco import MujocoRobot
+
+    if not isinstance(robot, MujocoRobot):
+        return []
+    rng = np.random.default_rng(0)
+    own = rollout_from(robot, robot.initial_states(EPISODES, rng), STEPS, rng=rng).trajectories
+    return [f"{WARNING}{doubt.sentence}" for doubt in recording_doubts(demonstrations, robot, own)]
 
 
 def quick_check(robot: Simulator, demonstrations: Demonstrations) -> None:

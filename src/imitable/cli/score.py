@@ -1,6 +1,7 @@
 """`imitable score`: a score for every demonstration, and for every transition that was tried."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -34,6 +35,7 @@ from imitable.verdicts import Table, score_table
 
 if TYPE_CHECKING:
     from imitable.conventions import Finding
+    from imitable.conventions.recording import Doubt
 
 NUMBERS = 12
 """The most demonstrations that are named by their numbers."""
@@ -78,11 +80,12 @@ def score(
         given, drawn = {**settings, "data": [str(path) for path in data]}, {"tolerance", "sigma"} <= facts.keys()
         folder.save(given, demonstrations, table, steps, draw=partial(draw, table, facts) if drawn else None)
     print_scores(table)
+    doubts = doubts_about(assessment, np.flatnonzero(table["feasibility"] < WHOLLY)) if "window" in facts else ()
     if "cause" in table:
-        print_causes(table)
+        print_causes(table, doubtful=[at for doubt in doubts for at in doubt.concerns])
     print_facts(facts, count=len(demonstrations))
     if "window" in facts:  # the paper's own recipe has none
-        print_self_check(assessment, table, np.random.default_rng(seed))
+        print_self_check(assessment, table, doubts, np.random.default_rng(seed))
     tried = f" ({1 - np.ma.getmaskarray(steps['feasibility']).mean():.0%} of them tried)" if "feasibility" in steps else ""
     print(f"{output}: scores.parquet has a row for each demonstration, steps.parquet for each transition{tried}")
     print_divergence({"assessing": sum(assessment.diverged.values())})
@@ -93,7 +96,7 @@ def draw(table: Table, facts: dict[str, Any], path: Path) -> None:
 
 
 @one_thread()
-def print_self_check(assessment: Assessment, table: Table, rng: Generator) -> None:
+def print_self_check(assessment: Assessment, table: Table, doubts: "Sequence[Doubt]", rng: Generator) -> None:
     """How well the scorer tells what the robot can do; and where many cannot be followed, which convention may have gone wrong."""
     from imitable.conventions import MAX_TRIED
     from imitable.conventions.base import listed
@@ -108,6 +111,9 @@ def print_self_check(assessment: Assessment, table: Table, rng: Generator) -> No
             findings = find_convention_errors(assessment, numbers, rng)
     print(check.sentence if check.separation >= WANTED else f"warning: {check.sentence}")
     print_narrow_rejections(table, Feasibility().tolerance(assessment))
+    for doubt in doubts:
+        if doubt.name not in {finding.name for finding in findings}:  # which says more of it
+            print(f"warning: {doubt.sentence}")
     for finding in findings:
         print(f"warning: of {len(numbers)} demonstrations, {finding.sentence}; nothing was converted")
     if findings and 0 < len(concerned := numbers[list(findings[0].concerns)]) < len(rejected):
@@ -130,6 +136,17 @@ def print_narrow_rejections(table: Table, tolerance: Tolerance) -> None:
             "different body does that, and so does sensor noise that differs between columns: smooth the data and score again before you "
             "trust these verdicts"
         )
+
+
+def doubts_about(assessment: Assessment, numbers: Integers) -> "tuple[Doubt, ...]":
+    """What recording may have done to the demonstrations of these numbers, beyond the noise that verdicts allow for."""
+    from imitable.conventions.recording import recording_doubts
+    from imitable.simulators.mujoco import MujocoRobot
+
+    if not isinstance(assessment.robot, MujocoRobot):
+        return ()
+    own, noise = assessment.own_episodes[0].trajectories, assessment.tracked.noise
+    return recording_doubts(assessment.demonstrations, assessment.robot, own, numbers=numbers.tolist(), noise=noise)
 
 
 def find_convention_errors(assessment: Assessment, numbers: Integers, rng: Generator) -> "tuple[Finding, ...]":

@@ -15,6 +15,8 @@ from imitable.verdicts import BEYOND_RANGE, INFEASIBLE, KEPT, TOO_STRONG, UNCLEA
 DOUBTFUL = 0.5
 """Of a step, beyond the noise: a robot that strays so far from its own trajectories cannot tell others' from them."""
 
+DOUBTED = "doubted"
+"""In the place of a cause that noise or rounding may feign."""
 WHOLLY = 0.9
 """Feasibility above which a demonstration counts as followed from beginning to end."""
 CELL = 120
@@ -100,16 +102,19 @@ def followed_in_part(table: Table) -> np.ndarray[Any, Any]:
     return np.asarray((table["feasibility"] < WHOLLY) | table.get("impossible_part", none) if "feasibility" in table else none)
 
 
-def print_causes(table: Table) -> None:
-    """Why the robot cannot follow some: how many for which reason, and one example of each."""
+def print_causes(table: Table, *, doubtful: Sequence[int] = ()) -> None:
+    """Why the robot cannot follow some: how many for which reason, and one example of each; no reason for the doubtful ones."""
     reasons = {
         TOO_STRONG: "need a stronger actuator",
         BEYOND_RANGE: "move a joint beyond its range",
         UNSUPPORTED: "need forces the actuators cannot produce (unactuated root or joint, or inconsistent columns)",
         UNCLEAR: "cannot be followed; cause unknown",
+        DOUBTED: "cannot be followed as they are recorded, which a warning below doubts; the cause is not known",
     }
+    doubted = np.isin(np.arange(len(table["cause"])), doubtful) & (table["cause"] != "")
+    causes = np.where(doubted, DOUBTED, table["cause"])
     for cause, reason in reasons.items():
-        if len(found := np.flatnonzero(table["cause"] == cause)):
+        if len(found := np.flatnonzero(causes == cause)):
             example = found[np.argsort(table["limit_factor"][found], kind="stable")[len(found) // 2]]
             actuator, step = table["limiting_actuator"][example], table["first_bad_step"][example]
             lacks = f", {actuator} {table['limit_factor'][example]:.2g} times as strong" if cause == TOO_STRONG else ""
