@@ -228,8 +228,25 @@ MUTANTS = (
     Mutant(
         "feasibility rises with distance",
         "scores/feasibility.py",
-        "(tolerance.d_max - distances) /",
-        "(distances - tolerance.d_min) /",
+        "(tolerance.d_max - near) /",
+        "(near - tolerance.d_min) /",
+        "feasibility",
+    ),
+    Mutant(
+        "an impossible part sets the standard",
+        "scores/optimality.py",
+        "feasible & ~impossible_parts(self.feasibility, assessment) if self.feasible_above else feasible",
+        "feasible",
+        "scores",
+    ),
+    Mutant(
+        "one lost window is an impossible part", "scores/feasibility.py", "LOST_WINDOWS = 2.0, 2", "LOST_WINDOWS = 2.0, 1", "feasibility"
+    ),
+    Mutant(
+        "a window at d_max is clearly lost",
+        "scores/feasibility.py",
+        "windows.distances > limit",
+        "windows.distances > limit / 2",
         "feasibility",
     ),
     Mutant("fragments count", "scores/feasibility.py", "np.where(share < MIN_FEASIBILITY, 0.0, share)", "share", "details"),
@@ -368,7 +385,7 @@ MUTANTS = (
     Mutant(
         "a column of few values is taken for whole numbers",
         "rounding.py",
-        "places[~varied] = np.maximum",
+        "places[~many] = np.maximum",
         "places[:0] = np.minimum",
         "noise",
     ),

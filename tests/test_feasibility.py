@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -226,9 +228,11 @@ def test_with_noise_single_windows_that_chaos_carries_off_do_not_count() -> None
 
 def test_two_windows_that_are_clearly_lost_are_an_impossible_part() -> None:
     own, lost = of_own([0.01] * 40), 4.1 * FOLLOWED  # twice d_max, and a little
-    distances = [lost, lost, 0.0, lost, 0.0, 0.0, *[1.9 * FOLLOWED] * 3, lost, lost, 0.0]
+    distances = [lost, lost, 0.0, lost, 0.0, 0.0, *[3 * FOLLOWED] * 3, lost, lost, 0.0]
     tracked = replace(own, demonstration_windows=windows(distances, [0] * 3 + [1] * 3 + [2] * 3 + [3] * 3, unsettled=(9,)))
     assert FEASIBILITY.clearly_lost(tracked).nonzero()[0].tolist() == [0, 1, 3, 10]
+    shown: Any = SimpleNamespace(tracked=tracked, demonstrations=range(4))
+    assert FEASIBILITY.impossible_parts(shown).tolist() == [True, False, False, False]
     assert not FEASIBILITY.clearly_lost(replace(tracked, noise=0.5)).any(), "noise may take the robot off in some windows"
 
 
