@@ -212,11 +212,12 @@ def test_the_scores_table_has_one_row_per_demonstration_with_every_score() -> No
 )
 def test_of_several_causes_a_joint_far_beyond_its_range_comes_first(beyond: float, factor: float, actuator: int, cause: str) -> None:
     table = {
-        "verdict": np.array(["infeasible", "kept"]),
-        "limit_factor": np.full(2, factor),
-        "limiting_actuator": np.full(2, actuator),
+        "verdict": np.array(["infeasible", "kept", "kept", "worse"]),
+        "feasibility": np.array([0.0, 1.0, 0.67, 0.5]),
+        "limit_factor": np.full(4, factor),
+        "limiting_actuator": np.full(4, actuator),
     }
-    assert causes(table, beyond=np.full(2, beyond)).tolist() == [cause, ""]
+    assert causes(table, beyond=np.full(4, beyond)).tolist() == [cause, "", cause, cause], "of what is followed in part, too"
 
 
 def test_joints_are_looked_at_where_a_demonstration_is_lost_first_and_where_it_is_lost_most(monkeypatch: pytest.MonkeyPatch) -> None:

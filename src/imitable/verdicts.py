@@ -1,15 +1,20 @@
 """The score table: a verdict on every demonstration, and the cause where the robot cannot follow it."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from imitable.arrays import Array
+from imitable.arrays import Array, Booleans, Integers
 from imitable.assessment import Assessment
 from imitable.demonstrations import Demonstrations
+from imitable.inverse_dynamics import Solved, floored_scale
+from imitable.restorability import restorable_rows
 from imitable.scores import Score, demonstration_weights, score_columns
 from imitable.simulators import action_names, joint_ranges
-from imitable.windows import worst_window
+from imitable.windows import FOLLOWED, Windows, worst_window
+
+if TYPE_CHECKING:
+    import mujoco
 
 Table = dict[str, np.ndarray[Any, Any]]
 """Columns by name, (demo,) each."""
@@ -18,9 +23,11 @@ KEPT, INFEASIBLE, WORSE, UNRATED = VERDICTS = ("kept", "infeasible", "worse", "u
 others have one."""
 LEAST_WEIGHT = 0.05
 """Weight above which a demonstration counts as kept."""
+WHOLLY = 0.9
+"""Feasibility above which a demonstration counts as followed from beginning to end."""
 TOO_STRONG, BEYOND_RANGE, UNSUPPORTED, UNCLEAR = "too strong", "beyond range", "unsupported", "unclear"
-"""Causes of infeasibility: an actuator would have to be stronger by a known factor; a joint is beyond its range; no action of any size
-would do, as for a root that nothing holds; or none of these is clear."""
+"""Causes of infeasibility, in whole or in part: an actuator would have to be stronger by a known factor; a joint is beyond its range; no
+action of any size would do, as for a root that nothing holds; or none of these is clear."""
 OUTSIDE, FAR_OUTSIDE = 0.02, 0.1
 """How far a joint is beyond its range (and beyond the robot's own trajectories), in units of the range, to be a cause: where no actuator is
 too weak, and in any case."""
@@ -41,7 +48,10 @@ def score_table(demonstrations: Demonstrations, assessment: Assessment, score: S
     }
     table["verdict"] = verdicts(table)
     if {"limit_factor", "limiting_actuator"} <= table.keys():
-        table["cause"] = causes(table, beyond=_beyond_range(demonstrations, assessment, table))
+        beyond = _beyond_range(demonstrations, assessment, table)
+        table["cause"] = causes(table, beyond=beyond)
+        unexplained = np.flatnonzero(np.isin(table["cause"], (UNSUPPORTED, UNCLEAR)))
+        table["cause"][unexplained[_possible_without_ranges(assessment, table, unexplained)]] = BEYOND_RANGE
         table["limiting_actuator"] = np.array([*action_names(assessment.robot), ""])[table["limiting_actuator"]]  # -1: none
     return table
 
@@ -55,8 +65,14 @@ def verdicts(table: Table) -> np.ndarray[Any, Any]:
     return np.where(table["weight"] > LEAST_WEIGHT, KEPT, rejected)
 
 
+def followed_in_part(table: Table) -> np.ndarray[Any, Any]:
+    """(demo,) whether the robot cannot follow all of it; of none if the score has no feasibility."""
+    none = np.zeros(len(table["verdict"]), dtype=bool)
+    return np.asarray((table["feasibility"] < WHOLLY) | table.get("impossible_part", none) if "feasibility" in table else none)
+
+
 def causes(table: Table, *, beyond: Array) -> np.ndarray[Any, Any]:
-    """(demo,) the cause of each infeasible demonstration; empty for the others.
+    """(demo,) the cause of each demonstration that the robot cannot follow from beginning to end; empty for the others.
 
     `beyond` (demo,) is how far a joint is outside its range, in units of the range. A motion past a joint's limit often needs more force,
     too; so a joint that is far outside decides first, then an actuator that is too weak, then a joint that is a little outside.
@@ -67,21 +83,57 @@ def causes(table: Table, *, beyond: Array) -> np.ndarray[Any, Any]:
         [BEYOND_RANGE, TOO_STRONG, BEYOND_RANGE, UNSUPPORTED],
         UNCLEAR,
     )
-    return np.where(table["verdict"] == INFEASIBLE, cause, "")
+    return np.where((table["verdict"] == INFEASIBLE) | followed_in_part(table), cause, "")
 
 
 def _beyond_range(demonstrations: Demonstrations, assessment: Assessment, table: Table) -> Array:
     """(demo,) how far a joint is outside its range, in units of the range, at the first step that is lost and at the worst one of the
     worst window, of which the limiting actuator is known; 0: none is. Elsewhere in a window a stronger actuator may press a joint beyond
     its soft limit."""
-    found, own, tracked = np.zeros(len(demonstrations)), assessment.own_episodes[0].trajectories.observations, assessment.tracked
-    windows = tracked.demonstration_windows
-    rows = worst_window(windows)
-    worst = windows.start[rows] + np.nan_to_num(windows.step_distances[rows], nan=-1.0).argmax(axis=1)
+    found, own = np.zeros(len(demonstrations)), assessment.own_episodes[0].trajectories.observations
+    worst = _worst_step(assessment.tracked.demonstration_windows)
     for column, low, high in joint_ranges(assessment.robot):
         lowest, highest = min(low, own[:, column].min()), max(high, own[:, column].max())  # limits are soft, and starts may be beyond
         for demo in np.flatnonzero(table["first_bad_step"] >= 0).tolist():
             shown = demonstrations.trajectory(demo)[:, column]
             window = np.concatenate([shown[at : at + 2] for at in (table["first_bad_step"][demo], worst[demo])])
             found[demo] = max(found[demo], (lowest - window.min()) / (high - low), (window.max() - highest) / (high - low))
+    return found
+
+
+def _worst_step(windows: Windows) -> Integers:
+    """(demo,) the step that is lost most, of the worst window."""
+    rows = worst_window(windows)
+    return np.asarray(windows.start[rows] + np.nan_to_num(windows.step_distances[rows], nan=-1.0).argmax(axis=1))
+
+
+def _possible_without_ranges(assessment: Assessment, table: Table, numbers: Integers) -> Booleans:
+    """(number,) of demonstrations of these numbers, whether one of their joints is beyond its range at the first step that is lost or at
+    the worst one, and the robot would reach what follows if joints had no ranges.
+
+    A range gives way to strong actuators, so that what the robot itself shows beyond it is no cause to `_beyond_range`; where a joint
+    rests there at ease, nothing but this trial tells.
+    """
+    robot: Any = assessment.robot
+    demonstrations, noise = assessment.demonstrations, assessment.tracking_noise
+    found: Booleans = np.zeros(len(numbers), dtype=bool)
+    if not (hasattr(robot, "altered") and isinstance(assessment.model, Solved)) or assessment.hides_state:
+        return found
+    at = np.concatenate([table["first_bad_step"][numbers], _worst_step(assessment.tracked.demonstration_windows)[numbers]])
+    of = np.tile(np.arange(len(numbers)), 2)[at >= 0]
+    rows = demonstrations.starts[numbers[of]] + at[at >= 0]
+    outside = np.zeros(len(rows), dtype=bool)
+    for column, low, high in joint_ranges(robot):
+        shown = demonstrations.observations[[rows, rows + 1], column]
+        outside |= ((shown < low - OUTSIDE * (high - low)) | (shown > high + OUTSIDE * (high - low))).any(axis=0)
+    tried = outside & restorable_rows(demonstrations, robot)[rows]
+    rows, of = rows[tried], of[tried]
+    if len(rows):
+
+        def free(model: "mujoco.MjModel") -> None:
+            model.jnt_limited[:] = 0
+
+        states, wanted = robot.restore(demonstrations.observations[rows]), demonstrations.observations[rows + 1]
+        solver, scale = assessment.model.for_tracking(noise), floored_scale(assessment.step_scale)
+        found[of[solver.solve(robot.altered(free), states, wanted, scale=scale).miss <= FOLLOWED + 2 * noise]] = True
     return found

@@ -10,15 +10,25 @@ import numpy as np
 
 from imitable.arrays import Array, Progress
 from imitable.report.escaping import MESSAGE, escaped, fold_sources
-from imitable.verdicts import BEYOND_RANGE, INFEASIBLE, KEPT, TOO_STRONG, UNCLEAR, UNRATED, UNSUPPORTED, VERDICTS, WORSE, Table
+from imitable.verdicts import (
+    BEYOND_RANGE,
+    INFEASIBLE,
+    KEPT,
+    TOO_STRONG,
+    UNCLEAR,
+    UNRATED,
+    UNSUPPORTED,
+    VERDICTS,
+    WORSE,
+    Table,
+    followed_in_part,
+)
 
 DOUBTFUL = 0.5
 """Of a step, beyond the noise: a robot that strays so far from its own trajectories cannot tell others' from them."""
 
 DOUBTED = "doubted"
 """In the place of a cause that noise or rounding may feign."""
-WHOLLY = 0.9
-"""Feasibility above which a demonstration counts as followed from beginning to end."""
 CELL = 120
 """The most characters of a table's cell."""
 
@@ -96,14 +106,9 @@ def print_scores(table: Table) -> None:
     print_table(("source", "demonstrations", "mean return", "mean feasibility", "mean optimality", "share of the samples"), rows)
 
 
-def followed_in_part(table: Table) -> np.ndarray[Any, Any]:
-    """(demo,) whether the robot cannot follow all of it; of none if the score has no feasibility."""
-    none = np.zeros(len(table["weight"]), dtype=bool)
-    return np.asarray((table["feasibility"] < WHOLLY) | table.get("impossible_part", none) if "feasibility" in table else none)
-
-
 def print_causes(table: Table, *, doubtful: Sequence[int] = ()) -> None:
-    """Why the robot cannot follow some: how many for which reason, and one example of each; no reason for the doubtful ones."""
+    """Why the robot cannot follow some, or not from beginning to end: how many for which reason, and one example of each; no reason for
+    the doubtful ones."""
     reasons = {
         TOO_STRONG: "need a stronger actuator",
         BEYOND_RANGE: "move a joint beyond its range",
@@ -118,8 +123,10 @@ def print_causes(table: Table, *, doubtful: Sequence[int] = ()) -> None:
             example = found[np.argsort(table["limit_factor"][found], kind="stable")[len(found) // 2]]
             actuator, step = table["limiting_actuator"][example], table["first_bad_step"][example]
             lacks = f", {actuator} {table['limit_factor'][example]:.2g} times as strong" if cause == TOO_STRONG else ""
-            where = f"at step {step}, most in {table['worst_column'][example]}{lacks}"
-            print_line(f"{len(found)} {reason}: number {table['demonstration'][example]}, for example, {where}")
+            where = f"{f'at step {step}, ' if step >= 0 else ''}most in {table['worst_column'][example]}{lacks}"
+            partly = int((table["verdict"][found] != INFEASIBLE).sum())
+            share = f" ({partly} of them at some steps only)" if partly else ""
+            print_line(f"{len(found)} {reason}{share}: number {table['demonstration'][example]}, for example, {where}")
 
 
 def _mean(values: Array, style: str) -> str:
