@@ -13,6 +13,7 @@ from matplotlib.colors import to_rgb
 from imitable.report.figures import MOST_NUMBERS, NUMBER, REASON_COLOURS, REASONS, _style, draw_curves, draw_returns, draw_scores
 from imitable.report.terminal import print_divergence, print_facts, print_scores, print_table, progress_bar
 from imitable.scores import Tolerance
+from imitable.scores.feasibility import ramp_down
 from imitable.verdicts import INFEASIBLE, KEPT, WORSE, Table, verdicts
 
 
@@ -73,6 +74,7 @@ def test_numbers_are_not_in_each_others_way(drawn: list[Any], tmp_path: Path, co
     scores = {name: np.resize(column, count) for name, column in few.items()}
     scores |= {"demonstration": np.arange(count), "distance": 10 ** rng.uniform(-2.2, -1.8, count), "return": rng.normal(0.0, 1.0, count)}
     scores["distance"][0], scores["return"][0] = 3.0, -80.0  # far from all others
+    scores["feasibility"] = ramp_down(scores["distance"], Tolerance(0.01, 0.1))
     if not returns:
         scores["return"] = np.full(count, np.nan)
     draw_scores(scores, Tolerance(0.01, 0.1), tmp_path / "scores.png", sigma=4.0)
@@ -84,6 +86,52 @@ def test_numbers_are_not_in_each_others_way(drawn: list[Any], tmp_path: Path, co
     assert len(numbers) >= min(count, 8)
     rooms = [text.get_window_extent() for text in figure.axes[0].texts]
     assert not [pair for pair in combinations(rooms, 2) if pair[0].overlaps(pair[1]) and pair[0].width < 40], "small ones are numbers"
+
+
+def places_of(axes: Any) -> Any:
+    return np.concatenate([np.asarray(each.get_offsets()) for each in axes.collections if isinstance(each, PathCollection)])
+
+
+def test_dots_lie_in_the_zone_of_their_verdict_whatever_their_mean_distance(drawn: list[Any], tmp_path: Path) -> None:
+    few = {name: column[:4] for name, column in table().items()}
+    scores = few | {
+        "source": np.full(4, "mine"),
+        "return": np.full(4, np.nan),
+        "distance": np.array([0.5, 0.4, 0.09, 0.0]),
+        "feasibility": np.array([1.0, 0.67, 0.0, 0.3]),
+    }
+    draw_scores(scores, Tolerance(0.05, 0.1), tmp_path / "scores.png", sigma=1.0)
+    by_number = {int(number): place for place, number in places_of(drawn[0].axes[0])}
+    assert by_number[0] <= 0.05
+    assert 0.05 < by_number[1] < by_number[3] < 0.1
+    assert by_number[2] >= 0.1
+
+
+@pytest.mark.parametrize("returns", [True, False])
+@pytest.mark.parametrize("tolerance", [Tolerance(0.05, 0.098), Tolerance(0.0, 0.1), Tolerance(1e-4, 3.0)])
+def test_names_of_regions_are_within_the_picture_and_on_no_dot(
+    drawn: list[Any], tmp_path: Path, returns: bool, tolerance: Tolerance
+) -> None:
+    scores = table() | ({} if returns else {"return": np.full(6, np.nan)})
+    draw_scores(scores, tolerance, tmp_path / "scores.png", sigma=4.0)
+    axes = drawn[0].axes[0]
+    drawn[0].draw_without_rendering()
+    whole, rooms = axes.get_window_extent(), [text.get_window_extent() for text in axes.texts if text.get_gid() != NUMBER]
+    assert len(rooms) >= 3
+    assert all(whole.x0 - 1 <= room.x0 and room.x1 <= whole.x1 + 1 for room in rooms)
+    assert not [pair for pair in combinations(rooms, 2) if pair[0].overlaps(pair[1])]
+    assert not [room for room in rooms for dot in axes.transData.transform(places_of(axes)) if room.contains(*dot)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 6, 29, 240])
+def test_numbers_of_demonstrations_are_whole(drawn: list[Any], tmp_path: Path, count: int) -> None:
+    scores = {name: np.resize(column, count) for name, column in table().items()} | {"return": np.full(count, np.nan)}
+    draw_scores(scores, Tolerance(0.05, 0.1), tmp_path / "scores.png", sigma=4.0)
+    ticks = drawn[0].axes[0].get_yticks()
+    assert ticks.tolist() == [int(tick) for tick in ticks]
+    assert ticks[0] == 0
+    assert ticks[-1] < count
+    assert 1 <= len(ticks) <= 11
 
 
 def test_the_picture_has_its_size_and_the_colours_of_the_reasons(tmp_path: Path) -> None:

@@ -23,11 +23,14 @@ INK, FAINT = "#222222", "#8a8a8a"
 NUMBER, MOST_NUMBERS = "number", 60
 """The mark of demonstrations' numbers among the texts of a picture, and how many are shown."""
 APART = 2.0  # pixels between two of them in a row, at least
+LEAST_ZONE, ROOM_FOR_NAMES = 0.22, 0.2
+"""Of the axis of distances: the least width of a zone, and room for the names of regions, where no dots are."""
 
 
 def draw_scores(table: Table, tolerance: Tolerance, path: Path, *, sigma: float) -> None:
-    """What was rejected and why: every demonstration, with its number where there is room, by how far the robot strays and how much return
-    it lacks; counts by source. Those without a return are hollow; without any, they are drawn in their order."""
+    """What was rejected and why: every demonstration, with its number where there is room, by how far the robot strays, or where it follows
+    in part by how much, and how much return it lacks; counts by source. Those without a return are hollow; without any, they are drawn in
+    their order."""
     from matplotlib.figure import Figure
 
     table = {**table, "source": fold_sources(table["source"])}
@@ -61,13 +64,14 @@ def _draw_clouds(axes: Any, table: Table, tolerance: Tolerance, sources: Sequenc
     """Every demonstration, on the regions that decide about it; (demo, 2) where."""
     lowest_shown = 1e-3 * tolerance.d_max  # a perfect replay has distance 0, which a logarithm cannot show
     apart = 10 ** (0.5 * (np.arange(len(table["distance"])) * 0.618 % 1) - 0.25)  # so that those at the floor do not hide each other
-    distances = np.where(table["distance"] > lowest_shown, table["distance"], lowest_shown * apart)
+    distances = _as_judged(table, tolerance)
+    distances = np.where(distances > lowest_shown, distances, lowest_shown * apart)
     followed = distances[np.isfinite(distances)]
     distances = np.minimum(distances, 2 * max(tolerance.d_max, followed.max(initial=0.0)))  # a replay that broke down is beyond all
     left, right = 0.6 * min(distances.min(), max(tolerance.d_min, lowest_shown)), 2.2 * max(distances.max(), tolerance.d_max)
-    axes.set_xscale("log")
-    axes.set_xlim(left, right)
     known = np.isfinite(table["return"])
+    _scale_zones(axes, tolerance, left, right, labelled=bool(known.any()))
+    left = axes.get_xlim()[0]
     if known.any():
         gaps = np.where(known, np.minimum(table["return"] - table["rectified_return"], 0.0), 0.0)
         edge = _draw_regions(axes, tolerance, left, sigma=sigma, lowest=float(gaps.min()))
@@ -75,6 +79,7 @@ def _draw_clouds(axes: Any, table: Table, tolerance: Tolerance, sources: Sequenc
         gaps, edge = np.arange(len(known), dtype=np.float64), None
         axes.set_ylim(len(known), -1)
         axes.set_ylabel("number of the demonstration (there are no returns)", fontsize=10.5, color=INK)
+        axes.yaxis.set_major_locator(_fixed(_whole_numbers(len(known))))
         axes.axvspan(left, tolerance.d_max, color=REASON_COLOURS[KEPT], alpha=0.20, lw=0, zorder=0)
     axes.axvspan(tolerance.d_max, right, color=REASON_COLOURS[INFEASIBLE], alpha=0.13, lw=0, zorder=0)
     axes.axvspan(max(tolerance.d_min, left), tolerance.d_max, facecolor="none", edgecolor=INK, alpha=0.07, hatch="//", lw=0, zorder=0.3)
@@ -92,10 +97,10 @@ def _draw_clouds(axes: Any, table: Table, tolerance: Tolerance, sources: Sequenc
             for some, face, ring in ((mine & ~hollow, colour, "white"), (mine & hollow, "none", colour)):
                 style = {"facecolors": face, "edgecolors": ring, "alpha": alpha, "lw": 0.3 + 0.7 * (face == "none")}
                 axes.scatter(distances[some], gaps[some], s=size, marker=marker, zorder=3, **style)
-    _label_regions(axes, tolerance, edge)
-    axes.set_xlabel("how far the robot strays from the demonstration when it follows it", fontsize=10.5, color=INK)
-    note = "; hollow: its return is not known" if hollow.any() else ""
-    axes.set_title(f"Every demonstration, coloured by source, and why it stays or goes{note}", fontsize=11.5, loc="left", color=INK, pad=20)
+    _label_regions(axes, edge)
+    axes.set_xlabel("how far the robot strays from the demonstration; in part: how much of it is lost", fontsize=10.5, color=INK)
+    note = "hollow: its return is not known" if hollow.any() else "and why it stays or goes"
+    axes.set_title(f"Every demonstration, coloured by source, {note}", fontsize=11.5, loc="left", color=INK, pad=20)
     tidy(axes)
     return np.stack([distances, gaps], axis=1)
 
@@ -147,22 +152,67 @@ def _edge(distances: Array, tolerance: Tolerance, sigma: float) -> Array:
     return np.where(needed < 1, -sigma * np.sqrt(-2 * np.log(np.minimum(needed, 1.0))), np.inf)
 
 
-def _label_regions(axes: Any, tolerance: Tolerance, edge: float | None) -> None:
-    """Names of the regions, inside them, at their lower left corners; `edge` is the return from which on there is a worse one, if any."""
+def _as_judged(table: Table, tolerance: Tolerance) -> Array:
+    """(demo,) the distance at which the tolerance gives each its feasibility. A demonstration is judged window by window: one that is
+    followed in most of them is not where its mean distance is."""
+    within, beyond = np.minimum(table["distance"], tolerance.d_min), np.maximum(table["distance"], tolerance.d_max)
+    partly = tolerance.d_max - table["feasibility"] * (tolerance.d_max - tolerance.d_min)
+    return np.select([table["feasibility"] >= 1, table["feasibility"] <= 0], [within, beyond], partly)
+
+
+def _scale_zones(axes: Any, tolerance: Tolerance, left: float, right: float, *, labelled: bool) -> None:
+    """The axis of distances from left to right: logarithmic in each of the zones up to d_min, up to d_max and beyond, none of them narrower
+    than its name; with room at the left for the names of regions, if they have some."""
+    ends = np.log10([left, *([tolerance.d_min] if tolerance.d_min > left else []), tolerance.d_max, right])
+    widths, room = np.diff(ends), ROOM_FOR_NAMES * labelled
+    for _ in range(100):  # until none is narrower than its share of what they come to
+        widths = np.maximum(np.diff(ends), LEAST_ZONE * widths.sum() / (1 - room))
+    slopes = np.diff(ends) / widths
+    places, margin = np.concatenate([[0.0], np.cumsum(widths)]), widths.sum() * room / (1 - room)
+
+    def forward(distance: Array) -> Array:
+        log = np.log10(np.maximum(distance, 1e-300))
+        return np.asarray(np.where(log < ends[0], (log - ends[0]) / slopes[0], np.interp(log, ends, places)))
+
+    def inverse(place: Array) -> Array:
+        return np.asarray(10 ** np.where(place < 0, ends[0] + place * slopes[0], np.interp(place, places, ends)))
+
+    axes.set_xscale("function", functions=(forward, inverse))
+    first = float(inverse(np.array(-margin)))
+    axes.set_xlim(first, right)
+    powers = range(int(np.ceil(np.log10(first))), int(np.floor(ends[-1])) + 1)
+    axes.xaxis.set_major_locator(_fixed([10.0**power for power in powers]))
+    axes.xaxis.set_minor_locator(_fixed([]))
+    axes.xaxis.set_major_formatter("{x:g}")
+    zone = {"fontsize": 10, "fontweight": "bold", "style": "italic", "ha": "center", "va": "bottom"}
+    names = (("followed", "#14694a"), ("in part", "#6b6557"), ("cannot follow", "#96331f"))[-len(widths) :]
+    for (name, colour), start, end in zip(names, [-margin, *places[1:]], places[1:], strict=False):
+        middle = float(inverse(np.array((start + end) / 2)))
+        frame = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
+        axes.annotate(name, (middle, 1), (0, 3), **frame, **zone, color=colour)
+
+
+def _whole_numbers(count: int) -> list[int]:
+    """At most about ten of the numbers below `count`."""
+    step = next(each * 10**power for power in range(12) for each in (1, 2, 5) if count <= 10 * each * 10**power)
+    return list(range(0, count, step))
+
+
+def _label_regions(axes: Any, edge: float | None) -> None:
+    """Names of the regions of returns, at the left, where no dots are; `edge` is the return from which on there is a worse one, if any."""
     style = {
         "xycoords": "axes fraction",
         "textcoords": "offset points",
-        "fontsize": 11,
+        "fontsize": 10,
         "fontweight": "bold",
         "style": "italic",
         "zorder": 2,
         "bbox": {"facecolor": "white", "alpha": 0.55, "edgecolor": "none", "boxstyle": "round,pad=0.25"},
     }
-    limit, height = (axes.transData + axes.transAxes.inverted()).transform((tolerance.d_max, edge or 0.0))
-    axes.annotate(KEPT, (0, 0 if edge is None else height), (8, 6), va="bottom", color="#14694a", **style)
     if edge is not None:
-        axes.annotate("worse than another\nfrom nearby", (0, 0), (8, 10), va="bottom", color="#6b6557", **style)
-    axes.annotate("the robot\ncannot follow it", (limit, 0), (8, 10), va="bottom", color="#96331f", **style)
+        height = (axes.transData + axes.transAxes.inverted()).transform((axes.get_xlim()[0], edge))[1]
+        axes.annotate(KEPT, (0, height), (8, 6), va="bottom", color="#14694a", **style)
+        axes.annotate("worse than\nanother from\nnearby", (0, 0), (8, 10), va="bottom", color="#6b6557", **style)
 
 
 def _decades(sigma: float, bottom: float) -> Any:
