@@ -29,8 +29,8 @@ def load_object(kind: str, name: str) -> Any:
     module_name, _, path = name.partition(":")
     if not all(part.isidentifier() for part in (*module_name.split("."), *path.split("."))):
         raise ImitableError(f"{kind} {name!r} is not of the form module:object, such as my_robot:ARM")
-    if module_name.split(".")[0] != "imitable" and (here := str(Path.cwd())) not in sys.path:
-        sys.path.insert(0, here)
+    if module_name.split(".")[0] != "imitable":
+        find_here()
     try:
         found: Any = import_module(module_name)
     except ModuleNotFoundError as error:
@@ -42,3 +42,9 @@ def load_object(kind: str, name: str) -> Any:
             raise ImitableError(f"{kind} {name!r}: {found.__name__ if hasattr(found, '__name__') else found} has no {part!r}")
         found = getattr(found, part)
     return found
+
+
+def find_here() -> None:
+    """Let modules in the working directory be found."""
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)

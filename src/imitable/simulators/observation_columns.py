@@ -157,6 +157,18 @@ def _candidates(probes: Probes) -> list[tuple[Column, Array]]:
     return found
 
 
+def scaled_as(probes: Probes, at: int) -> str:
+    """Of which entry an observation column is a linear function, in words; empty if of none."""
+    shown = probes.observations[:, at]
+    for column, values in _candidates(probes):
+        if np.ptp(values) > 1e-9 and np.ptp(shown) > 1e-9:
+            slope, start = np.polyfit(values, shown, 1)
+            if np.abs(start + slope * values - shown).max() < 1e-6 * np.ptp(shown):
+                of = f"{column.function} {column.entry.field}[{column.entry.index}]".strip()
+                return f"is {slope:.4g} times {of}" + (f" plus {start:.4g}" if abs(start) > 1e-6 * np.ptp(shown) else "")
+    return ""
+
+
 def column_names(model: mujoco.MjModel, columns: Sequence[Column]) -> tuple[str, ...]:
     """A name for each column from the model's joints, bodies and sites; repeated ones are numbered."""
     named: dict[str, int] = {}
