@@ -1,5 +1,6 @@
 """What `check_env` is for Gymnasium: does a robot keep the promises that scores and learners rely on, and do demonstrations fit it?"""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +9,7 @@ import numpy as np
 from imitable.arrays import Array, Booleans
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
+from imitable.formats.csv import LABELS
 from imitable.rounding import rounding_units
 from imitable.simulators import Simulator, joint_ranges, restorable
 
@@ -34,6 +36,9 @@ UNEVEN, OTHER_RATE = 0.1, 0.02
 TIME_UNITS = (1.0, 1e-3, 1e-6, 1e-9)  # s
 PIECE = 20_000
 """Observations that are restored at a time: their states fit into the processor's cache."""
+ELSEWHERE = "is it of another body, another joint, or of another sign?"
+SLIDE = 2
+"""mjJNT_SLIDE, known without an import of MuJoCo."""
 WARNING = "warning: "
 """Findings that begin so concern some transitions only; with any other the robot must not be used."""
 
@@ -54,6 +59,7 @@ def check_columns(demonstrations: Demonstrations, robot: Simulator, *, name: str
         lacking, foreign = ([repr(each) for each in one if each not in other] for one, other in ((wanted, given), (given, wanted)))
         parts = [f"{does} {', '.join(names)}" for does, names in (("lack", lacking), ("have", foreign)) if names]
         more = ", which the robot does not have" if foreign else ""
+        more += _differing_in_case(given, wanted)
         raise ImitableError(f"{name} {' and '.join(parts)}{more}; give observations in the robot's columns: {', '.join(wanted)}")
     if demonstrations.width != len(wanted):
         raise ImitableError(
@@ -66,6 +72,13 @@ def check_columns(demonstrations: Demonstrations, robot: Simulator, *, name: str
             f"{name} have the same columns in another order: column {place} is {given[place]!r} where the robot has {wanted[place]!r}; "
             f"give them as {', '.join(wanted)}"
         )
+
+
+def _differing_in_case(given: Sequence[str], wanted: Sequence[str]) -> str:
+    """Which names are known but for capital letters, those of a file's own columns as well."""
+    known = {each.casefold(): each for each in (*LABELS, *wanted)}
+    respelled = [f"{each!r} as {known[each.casefold()]!r}" for each in given if known.get(each.casefold(), each) != each]
+    return f"; names are told apart by capital letters: write {', '.join(respelled)}" if respelled else ""
 
 
 def check_robot(robot: Simulator, observations: Array | None = None, *, seed: int = 0) -> list[str]:
@@ -106,7 +119,8 @@ def check_demonstrations(robot: Simulator, demonstrations: Demonstrations, *, se
         seen, own, room = observations[:, column], moved[:, column], BEYOND * (high - low)
         outside = (seen < min(low, own.min()) - room) | (seen > max(high, own.max()) + room)  # limits are soft, and starts may be beyond
         if outside.mean() > 0.01:
-            hint = DEGREES if np.abs(seen).max() > 2 * np.pi else "is it of another body, another joint, or of another sign?"
+            far = np.abs(seen).max() > 2 * np.pi
+            hint = ("is it in another unit?" if _slides(robot, column) else DEGREES) if far else ELSEWHERE
             found.append(
                 f"{WARNING}{names[column]} is outside the joint's range from {low:.3g} to {high:.3g} in {outside.mean():.0%} of the rows "
                 f"(from {seen.min():.3g} to {seen.max():.3g}); {hint}"
@@ -298,6 +312,14 @@ def _mujoco_robot(robot: Simulator) -> "MujocoRobot | None":
     """The robot, if it knows which entry of mjData each column is; asked without an import of MuJoCo."""
     found: Any = robot
     return found if hasattr(robot, "physics") and hasattr(robot, "columns") else None
+
+
+def _slides(robot: Simulator, column: int) -> bool:
+    """Whether this observation column is known to show the position of a joint that does not turn."""
+    if (body := _mujoco_robot(robot)) is None:
+        return False
+    model, entry = body.physics.model, body.columns[column].entry
+    return entry.field == "qpos" and bool((model.jnt_type[model.jnt_qposadr == entry.index] == SLIDE).any())
 
 
 def _at_clip(robot: "MujocoRobot", observations: Array) -> Booleans:

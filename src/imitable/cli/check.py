@@ -28,7 +28,8 @@ def check(
     *,
     settings: RobotSettingsArgument = RobotSettings(),  # noqa: B008 (frozen)
 ) -> None:
-    """Check a robot, and demonstrations for it: determinism, batches, round trip, limits, columns. Exit code 1 if an error was found."""
+    """Check a robot, and demonstrations for it: determinism, batches, round trip, limits, columns. Exit code 1 if an error was
+    found, 2 if something cannot be read."""
     with one_thread():
         simulator = find_robot(robot, **settings.given())
         print(f"{robot}: {len(simulator.observation_names)} columns ({', '.join(simulator.observation_names)})")
