@@ -30,8 +30,11 @@ from imitable.store.cache import described, versions
 from imitable.store.runs import RunFolder
 from imitable.store.scores import SCORES, ScoreFolder
 from imitable.verdicts import LEAST_WEIGHT, Table
+from imitable.windows import FOLLOWED
 
 Method = Literal["ours", "feasibility", "optimality", "none"]
+NO_NEARER = 0.9
+"""Of the distance of a robot that does nothing: a policy that is farther than this has learned nothing, unless both are near."""
 COLUMNS: dict[str, str] = {"ours": "weight", "feasibility": "feasibility", "optimality": "optimality"}
 """Of the scores table of ours, by method; `none` needs none."""
 
@@ -81,7 +84,7 @@ def train(
     result: dict[str, Any] = record.result() or {}
     print(f"{output}: {format_returns(np.array(result['returns']))}")
     if np.isnan(result["returns"]).all():
-        print(tracking_report(record.policy(), assessment, weights))
+        print_tracking(record.policy(), assessment, weights)
     known = np.isfinite(table["return"]) & (weights > 0)
     earned = f", which earned {np.average(table['return'][known], weights=weights[known]):.2f}" if known.any() else ""
     print(f"learned from effectively {result['effective_demonstrations']:.0f} of {len(demonstrations)} demonstrations{earned}")
@@ -89,18 +92,24 @@ def train(
 
 
 @one_thread()
-def tracking_report(policy: Policy, assessment: Assessment, weights: Array) -> str:
-    """What can be said of a policy on a robot without a reward: how closely it keeps to the demonstrations that it learned from."""
+def print_tracking(policy: Policy, assessment: Assessment, weights: Array) -> None:
+    """What can be said of a policy on a robot without a reward: how closely it keeps to the demonstrations that it learned from; and a
+    warning if a robot that does nothing keeps as close."""
     robot, used = assessment.robot, np.flatnonzero(weights > LEAST_WEIGHT * weights.max())
     shown = assessment.demonstrations.select(used[:: -(-len(used) // N_EVAL_EPISODES)])
     middle, scale = (robot.action_low + robot.action_high) / 2, floored_scale(assessment.step_scale)
     acting, idle = (
         float(np.median(distance_along(act, robot, shown, scale=scale))) for act in (policy, lambda seen: np.tile(middle, (len(seen), 1)))
     )
-    return (
+    print(
         f"in place of a return: started where {len(shown)} of its demonstrations start, the policy is {acting:.2g} of a step from them, a "
         f"robot whose actions stay mid-range {idle:.2g} (mean over the first {min(FIRST_STEPS, shown.lengths.max())} steps; median)"
     )
+    if acting > max(FOLLOWED, NO_NEARER * idle):
+        print(
+            "warning: the policy is hardly nearer to its demonstrations than a robot that does nothing, or not at all: look at what it "
+            "learned from (`imitable check`), train longer (--set updates=...) or by another --learner"
+        )
 
 
 def method_weights(table: Table, method: str, *, scored_by: str = "ours", place: Path) -> Array:
