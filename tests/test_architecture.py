@@ -32,7 +32,7 @@ STAGES = [
     ("tracking",),
     ("scores",),
     ("assessment",),
-    ("conventions", "self_check"),
+    ("conventions", "gentleness", "self_check"),
     ("sampling",),
     ("trpo",),
     ("learners",),

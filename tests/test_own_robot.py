@@ -104,6 +104,71 @@ def test_findings_about_data_have_their_cures(imitable: Call, pendulums: Path, t
     assert out.splitlines()[-1] == "passes with 3 warnings"
 
 
+def test_a_slide_joint_is_not_asked_for_degrees(imitable: Call, tmp_path: Path) -> None:
+    npz.write(Demonstrations(np.random.default_rng(0).normal(0, 1, (21, 4)) * [1000, 0.1, 1, 1], [20]), tmp_path / "millimetres.npz")
+    out = imitable("check", PENDULUM, tmp_path / "millimetres.npz")[1]
+    assert re.search(r"slider is outside the joint's range .* is it in another unit\?", out), out
+    assert "degrees" not in out
+
+
+def test_names_that_differ_in_capital_letters_are_named_as_such(imitable: Call, tmp_path: Path) -> None:
+    (tmp_path / "case.csv").write_text("Demonstration,Slider,hinge,slider velocity,hinge velocity\n0,0,0,0,0\n0,0,0,0,0\n")
+    out = imitable("check", PENDULUM, tmp_path / "case.csv")[1]
+    assert "names are told apart by capital letters: write 'Demonstration' as 'demonstration', 'Slider' as 'slider'; give" in out
+
+
+SCALED = """
+import gymnasium
+from gymnasium.envs.mujoco.inverted_pendulum_v5 import InvertedPendulumEnv
+
+class Centimetres(InvertedPendulumEnv):
+    def _get_obs(self):
+        observation = super()._get_obs()
+        observation[0] *= self.unit
+        return observation
+
+class Plain(Centimetres):
+    unit = 1.0
+
+class Scaled(Centimetres):
+    unit = 100.0
+
+gymnasium.register("PlainCart-v0", entry_point=Plain, max_episode_steps=30)
+gymnasium.register("ScaledCart-v0", entry_point=Scaled, max_episode_steps=30)
+"""
+
+
+def test_an_environment_of_ones_own_is_named_with_its_module(imitable: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_carts.py").write_text(SCALED)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    code, out, err = imitable("check", "my_carts:PlainCart-v0")
+    assert code == 0, err
+    assert "episodes of at most 30 steps" in out
+    code, _, err = imitable("check", "my_carts:ScaledCart-v0")
+    assert code == 2
+    assert "column 0 is 100 times qpos[0]. Write a Simulator for it" in err
+    assert "No module named 'nobodys'" in imitable("check", "nobodys:Cart-v0")[2]
+
+
+def test_gentle_data_of_another_world_are_followed_with_a_warning(imitable: Call, pendulums: Path, tmp_path: Path) -> None:
+    robot = gymnasium_robot(PENDULUM)
+
+    def push(model) -> None:
+        model.opt.gravity[0] = 0.3
+
+    pushed = run_episodes(replace(robot.altered(push), horizon=40), balancing, count=2, rng=np.random.default_rng(1)).trajectories
+    npz.write(Demonstrations(pushed.observations, pushed.lengths, sources=["pushed"] * 2), tmp_path / "pushed.npz")
+    code, out, err = imitable("score", pendulums, tmp_path / "pushed.npz", "--robot", PENDULUM, "-o", tmp_path / "out")
+    assert code == 0, err
+    table = read_table(tmp_path / "out" / "scores.parquet")
+    theirs = table["source"] == "pushed"
+    assert (table["feasibility"][theirs] == 1.0).all()
+    assert (table["relative_miss"][theirs] > 0.04).all()
+    assert (table["relative_miss"][~theirs] < 0.01).all()
+    assert "warning: 2 of 22 demonstrations count as followed, but move so gently that this says little" in out
+
+
 def test_demonstrations_that_go_on_after_a_fall_are_told(imitable: Call, pendulums: Path, tmp_path: Path) -> None:
     robot = package.robot(PENDULUM)
     fall = rollout_from(robot, robot.initial_states(4, np.random.default_rng(0)), 60, act=lambda _, states: np.full((len(states), 1), 1.0))

@@ -132,6 +132,7 @@ def test_some_at_half_the_rate_are_named() -> None:
 def test_no_cause_is_claimed_of_the_doubtful(capsys: pytest.CaptureFixture[str]) -> None:
     table = {
         "cause": np.array(["too strong", "too strong", "", "unsupported"]),
+        "verdict": np.array(["infeasible", "infeasible", "kept", "infeasible"]),
         "limit_factor": np.array([2.0, 3.0, 1.0, np.inf]),
         "limiting_actuator": np.array(["knee", "knee", "", ""]),
         "first_bad_step": np.array([3, 4, -1, 5]),

@@ -31,14 +31,14 @@ FEW_STEPS = 5
 ENDED = 0.01
 """Share of observations, the last of each demonstration aside, that may be where the robot's own episodes end."""
 DEGREES = "is it in degrees?"
+ELSEWHERE = "is it of another body, another joint, or of another sign?"
+SLIDE = 2
+"""mjJNT_SLIDE, known without an import of MuJoCo."""
 UNEVEN, OTHER_RATE = 0.1, 0.02
 """How far a step of a demonstration may be from its usual time, and that from the robot's step, in units of them."""
 TIME_UNITS = (1.0, 1e-3, 1e-6, 1e-9)  # s
 PIECE = 20_000
 """Observations that are restored at a time: their states fit into the processor's cache."""
-ELSEWHERE = "is it of another body, another joint, or of another sign?"
-SLIDE = 2
-"""mjJNT_SLIDE, known without an import of MuJoCo."""
 WARNING = "warning: "
 """Findings that begin so concern some transitions only; with any other the robot must not be used."""
 

@@ -17,6 +17,7 @@ from imitable.cli.options import InverseName, MethodName, Overwrite, RobotName, 
 from imitable.demonstrations import Demonstrations
 from imitable.errors import ImitableError
 from imitable.formats import FORMATS, read
+from imitable.gentleness import relative_misses
 from imitable.inverse_dynamics import INVERSE_DYNAMICS
 from imitable.paper import TASK_NAMES
 from imitable.paper.methods import find_method
@@ -24,14 +25,15 @@ from imitable.paper.tasks import find_task, task_without_demonstrators
 from imitable.pipeline import Streams
 from imitable.registry import find
 from imitable.report.figures import draw_scores
+from imitable.report.reliability import print_few_demonstrations, print_gentle_demonstrations
 from imitable.report.steps import steps_table
-from imitable.report.terminal import WHOLLY, print_causes, print_divergence, print_facts, print_line as print, print_scores, progress_bar
+from imitable.report.terminal import print_causes, print_divergence, print_facts, print_line as print, print_scores, progress_bar
 from imitable.robots import robot as find_robot
 from imitable.scores import Feasibility, Score, Tolerance, score_facts
 from imitable.scores.feasibility import TooFewWindowsError
 from imitable.store.cache import default_cache
 from imitable.store.scores import ScoreFolder
-from imitable.verdicts import Table, score_table
+from imitable.verdicts import WHOLLY, Table, followed_in_part, score_table
 
 if TYPE_CHECKING:
     from imitable.conventions import Finding
@@ -72,6 +74,8 @@ def score(
         quick_check(assessment.robot, demonstrations)
         try:
             table = score_table(demonstrations, assessment, chosen)
+            if "cause" in table:
+                table["relative_miss"] = relative_misses(assessment, ~followed_in_part(table))
             facts = score_facts(chosen, assessment)
         except TooFewWindowsError as error:
             findings = find_convention_errors(assessment, np.arange(len(demonstrations)), np.random.default_rng(seed))
@@ -83,6 +87,8 @@ def score(
     doubts = doubts_about(assessment, np.flatnonzero(table["feasibility"] < WHOLLY)) if "window" in facts else ()
     if "cause" in table:
         print_causes(table, doubtful=[at for doubt in doubts for at in doubt.concerns])
+        print_gentle_demonstrations(table)
+    print_few_demonstrations(table)
     print_facts(facts, count=len(demonstrations))
     if "window" in facts:  # the paper's own recipe has none
         print_self_check(assessment, table, doubts, np.random.default_rng(seed))
