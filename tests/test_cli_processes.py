@@ -298,8 +298,9 @@ def test_names_are_shown_without_their_control_characters(
 
 
 SWEEP = """
-import subprocess, sys
+import signal, subprocess, sys
 from pathlib import Path
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also where the tests run under nohup
 import imitable.paper.sweep as sweep
 start = subprocess.Popen
 def popen(command, **options):
@@ -323,7 +324,7 @@ def test_the_runs_of_a_sweep_end_with_it_however_it_ends(tmp_path: Path, number:
         time.sleep(0.05)
     assert len(logs) == 2
     sweep.send_signal(number)
-    sweep.wait()
+    sweep.wait(timeout=60)
     sweep.stdout.close()
     while any(alive(run) for run in runs) and time.monotonic() < patience:
         time.sleep(0.05)
