@@ -357,3 +357,12 @@ def test_what_jumps_about_is_infeasible_rather_than_noisy() -> None:
     assessment = assessed(Demonstrations(jumping, [30] * 10))
     assert assessment.noise == 0
     assert not assessment.scored(FEASIBILITY).any()
+
+
+def test_rounded_columns_are_compared_no_finer_than_ten_times_their_last_decimal() -> None:
+    given = pushes(4, seed=0)
+    coarse = Demonstrations(np.round(given.observations, 1), given.lengths)
+    exact, rounded = assessed(given), assessed(coarse)
+    assert rounded.rounding == pytest.approx(np.full(given.width, 0.1))
+    assert (rounded.step_scale >= 1.0 - 1e-12).all()
+    assert exact.step_scale.min() < 1.0, "else this test says nothing"

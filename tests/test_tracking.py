@@ -33,7 +33,7 @@ from imitable.tracking import (
     rollout_from,
     track,
 )
-from imitable.windows import FOLLOWED, Windows
+from imitable.windows import FOLLOWED, Windows, all_windows
 
 
 def explored(robot: Simulator, *, count: int = 30, steps: int = 60, seed: int = 0) -> Episodes:
@@ -339,3 +339,16 @@ def test_noise_too_small_to_change_how_windows_are_judged_still_widens_the_toler
         for level in (0.0, 0.015)
     ]
     assert distances[1] > distances[0] + 0.005
+
+
+def test_all_windows_cover_every_step_also_the_last_ones() -> None:
+    demos, starts = all_windows(np.array([12, 10, 3]), np.array([0, 1, 2]), 5)
+    assert list(zip(demos.tolist(), starts.tolist(), strict=True)) == [(0, 0), (0, 5), (0, 7), (1, 0), (1, 5), (2, 0)]
+
+
+def test_noise_and_rounding_are_put_on_trajectories() -> None:
+    given = pushes(2, seed=0, steps=20)
+    rounded = noisy(given, 0.0, np.ones(given.width), np.random.default_rng(0), rounding=0.5).observations
+    assert np.array_equal(2 * rounded, np.round(2 * rounded))
+    assert np.abs(rounded - given.observations).max() <= 0.25
+    assert np.abs(rounded - given.observations).max() > 0
