@@ -197,6 +197,7 @@ def cost(name: str, *, seed: int = 0, distinct: int = DEMONSTRATIONS) -> dict[st
     task, threads, load = find_task(name), physics._threads(), os.getloadavg()[0]
     demonstrations = join([collected(task, seed=seed, count=distinct, cache=default_cache())] * (DEMONSTRATIONS // distinct))
     held = peak_gib()
+    _Timed.seconds, _Timed.cpu, _Timed.steps = 0.0, 0.0, 0
     began, cpu = time.perf_counter(), time.process_time()
     with one_thread():
         assessment = assess(demonstrations, task.robot, rng=Streams(seed).assessing())

@@ -138,7 +138,7 @@ class Inverse:
     def __init__(self, robot: Simulator, formula: Callable[[Array, Array], Array]) -> None:
         self.robot, self.formula = robot, formula
 
-    def __call__(self, states: Array, next_observations: Array, *, guess: Array | None = None) -> InverseResult:
+    def __call__(self, states: Array, next_observations: Array, *, guess: InverseResult | None = None) -> InverseResult:
         return InverseResult.unchecked(self.formula(self.robot.observe(states), next_observations), self.robot)
 
     def arrays(self) -> Arrays:
@@ -187,7 +187,7 @@ def test_the_inverse_dynamics_is_given_full_states_as_they_are_in_the_chase() ->
     given: list[Array] = []
     exact = driving_inverse(driving.SLOW)
 
-    def watched(states: Array, next_observations: Array, *, guess: Array | None = None) -> InverseResult:
+    def watched(states: Array, next_observations: Array, *, guess: InverseResult | None = None) -> InverseResult:
         given.append(states)
         return exact(states, next_observations)
 

@@ -150,7 +150,7 @@ def test_sails_critic_rewards_what_was_demonstrated(assessment: Assessment) -> N
 class WrongInverse(turntable.ExactInverse):
     """Half of the right action, and a fifth too much."""
 
-    def __call__(self, states: Array, next_observations: Array, *, guess: Array | None = None) -> InverseResult:
+    def __call__(self, states: Array, next_observations: Array, *, guess: InverseResult | None = None) -> InverseResult:
         right = super().__call__(states, next_observations)
         return dataclasses.replace(right, actions=0.5 * right.actions + 0.2)
 

@@ -166,13 +166,33 @@ def test_a_right_guess_costs_one_step() -> None:
 
 def test_a_guess_farther_off_than_the_middle_of_the_range_costs_one_step_and_no_more() -> None:
     states, wanted, actions = transitions(Bumpy())
-    plain = Solved().solve(Bumpy(), states, wanted, scale=SCALE)
+    plain = Solved().solve(Bumpy(), states, wanted, scale=SCALE / 100)
     farther = np.where(np.abs(actions) < 0.4 * Bumpy().action_high, Bumpy().action_high, actions)
-    found = Solved().solve(Bumpy(), states, wanted, scale=SCALE, guess=farther)
+    found = Solved().solve(Bumpy(), states, wanted, scale=SCALE / 100, guess=farther)  # all miss by more than a typical step
     started_alike = (farther == Bumpy().action_high).all(axis=1)
     assert started_alike.any()
     assert (found.steps[started_alike] == plain.steps[started_alike] + 1).all()
     np.testing.assert_array_equal(found.actions[started_alike], plain.actions[started_alike])
+
+
+def test_a_jacobian_of_a_similar_transition_saves_taking_differences() -> None:
+    states, wanted, actions = transitions(Cart())
+    found = solve(Cart(), states, wanted)
+    other = np.roll(np.arange(len(states)), 1)
+    warm = Solved().solve(Cart(), states, wanted, scale=SCALE, guess=found.actions[other], jacobian=found.jacobian[other])  # type: ignore[index]
+    assert (warm.verdict == REACHED).all()
+    np.testing.assert_allclose(warm.actions, actions, atol=1e-3)
+    assert warm.steps.mean() <= found.steps.mean() - 1.5  # of two that the differences take
+
+
+@pytest.mark.parametrize("wrong", [-1.0, 100.0, np.nan])
+def test_a_wrong_jacobian_costs_steps_but_no_answer(wrong: float) -> None:
+    states, wanted, actions = transitions(Cart())
+    jacobian = solve(Cart(), states, wanted).jacobian
+    assert jacobian is not None
+    found = Solved().solve(Cart(), states, wanted, scale=SCALE, guess=0 * actions, jacobian=wrong * jacobian)
+    assert (found.verdict == REACHED).all()
+    np.testing.assert_allclose(found.actions, actions, atol=1e-3)
 
 
 def test_another_seed_is_a_second_opinion() -> None:

@@ -59,7 +59,7 @@ class Limited:
     sight: float = np.inf
     steps: int = 1
 
-    def __call__(self, states: Array, next_observations: Array, *, guess: Array | None = None) -> InverseResult:
+    def __call__(self, states: Array, next_observations: Array, *, guess: InverseResult | None = None) -> InverseResult:
         found = INVERSE(states, next_observations, guess=guess)
         seen = (np.abs(states) < self.sight).all(axis=1, keepdims=True)
         return replace(found, actions=np.where(seen, found.actions, 0.0), steps=np.full(len(states), self.steps))
@@ -316,7 +316,7 @@ def test_a_few_demonstrations_in_other_units_do_not_widen_the_tolerance_for_the_
 class Failing:
     """An inverse whose search always ends in a local minimum far off."""
 
-    def __call__(self, states: Array, next_observations: Array, *, guess: Array | None = None) -> InverseResult:
+    def __call__(self, states: Array, next_observations: Array, *, guess: InverseResult | None = None) -> InverseResult:
         found = INVERSE(states, next_observations, guess=guess)
         return replace(found, actions=-np.sign(found.actions), miss=np.full(len(states), 5.0))
 

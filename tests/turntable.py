@@ -65,7 +65,7 @@ class ExactInverse:
 
     robot: Turntable
 
-    def __call__(self, states: Array, next_observations: Array, *, guess: Array | None = None) -> InverseResult:
+    def __call__(self, states: Array, next_observations: Array, *, guess: InverseResult | None = None) -> InverseResult:
         turned = joint_angle(next_observations) - joint_angle(self.robot.observe(states))
         turned = (turned + np.pi) % (2 * np.pi) - np.pi
         wanted = turned / (2.0 * self.robot.timestep)

@@ -25,6 +25,7 @@ from imitable.inverse_dynamics import (
     step_scale,
     with_scale,
 )
+from imitable.inverse_dynamics.library import Library, waves
 from imitable.noise import is_noise, noise_level, noise_margin, noisy
 from imitable.replay import Replay, replay
 from imitable.restorability import steps_since_restorable
@@ -35,7 +36,7 @@ from imitable.simulators import Simulator, continuous, with_defaults
 from imitable.tracking import Follower, Tracked, hides_state, replay_windows, rollout_from, track
 from imitable.windows import Windows
 
-ASSESS_VERSION = 13
+ASSESS_VERSION = 14
 """Raised when the numbers of exploration, inverse dynamics, noise, windows or replay change: what was cached before no longer counts."""
 
 STORED_KINDS = {"demonstration_windows": "shown", "random_windows": "own", "retraced_windows": "retraced"}
@@ -248,13 +249,15 @@ class Assessment:
         for level in range(int(depth[needed].max(initial=0)), 0, -1):
             needed[np.flatnonzero(needed & (depth == level)) - 1] = True
         carried: dict[int, Array] = {}
+        library, drawing = Library(observations.std(axis=0), self.step_scale), np.random.default_rng(0)
         done = 0
         for level in range(int(depth[needed].max(initial=0)) + 1):
             now = np.flatnonzero(needed & (depth == level) & ((level == 0) | np.isin(np.roll(verdicts, 1), (REACHED, UNTRIED))))
-            for start in range(0, len(now), CHUNK):
-                some = now[start : start + CHUNK]
+            for some in waves(now, jacobian_size=actions.shape[1] * observations.shape[1], rng=drawing):
                 states = np.array([carried.pop(each) for each in some.tolist()]) if level else robot.restore(observations[rows[some]])
-                found = inverse_dynamics(states, observations[rows[some] + 1])
+                shown = observations[rows[some]], observations[rows[some] + 1]
+                found = inverse_dynamics(states, shown[1], guess=library.similar(*shown))
+                library.add(*shown, found)
                 actions[some], verdicts[some] = found.actions, found.verdict
                 goes_on = needed[np.minimum(some + 1, len(used) - 1)] & (depth[np.minimum(some + 1, len(used) - 1)] == level + 1)
                 if goes_on.any():
@@ -320,8 +323,6 @@ class Assessment:
         return part
 
 
-CHUNK = 20_000
-"""Transitions whose actions are recovered together."""
 CARRIED = 50
 """Steps for which a state is carried along where observations do not determine it."""
 LEAST_NOISE = 1e-3

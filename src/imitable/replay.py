@@ -7,7 +7,7 @@ import numpy as np
 
 from imitable.arrays import Array, Booleans, Generator, Integers, Progress, no_progress
 from imitable.demonstrations import Demonstrations
-from imitable.inverse_dynamics import InverseDynamics
+from imitable.inverse_dynamics import InverseDynamics, InverseResult
 from imitable.simulators import Simulator, advance
 
 
@@ -58,17 +58,18 @@ def replay(
     reached[starts] = demonstrations.observations[starts]
     diverged = np.zeros(len(demonstrations), dtype=bool)
     actions, verdicts = np.zeros((len(reached), len(robot.action_low))), np.zeros(len(reached), np.int64)  # (row, ...)
-    states, guess = robot.restore(demonstrations.observations[starts]), None
+    states = robot.restore(demonstrations.observations[starts])
+    found: InverseResult | None = None
     for time in range(1, int(lengths[0]) + 1):
         active = int(np.searchsorted(-lengths, -time, side="right"))  # those at least `time` long come first
         rows = starts[:active] + time
         states = states[:active]
         if window is not None and time > 1 and (time - 1) % window == 0:
             states = robot.restore(demonstrations.observations[rows - 1], like=states)
-        found = inverse_dynamics(states, demonstrations.observations[rows], guess=None if guess is None else guess[:active])
+        guess = None if found is None else found.select(np.arange(active))
+        found = inverse_dynamics(states, demonstrations.observations[rows], guess=guess)
         states, diverging = advance(robot, states, found.actions)
-        guess = actions[rows - 1] = found.actions
-        verdicts[rows - 1] = found.verdict
+        actions[rows - 1], verdicts[rows - 1] = found.actions, found.verdict
         diverged[longest_first[:active][diverging]] = True
         observations = robot.observe(states)
         if noise:

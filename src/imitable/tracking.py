@@ -12,7 +12,7 @@ import numpy as np
 
 from imitable.arrays import Array, Generator, Integers, Progress, no_progress, part_of
 from imitable.demonstrations import Demonstrations
-from imitable.inverse_dynamics import InverseDynamics
+from imitable.inverse_dynamics import InverseDynamics, InverseResult
 from imitable.noise import noise_margin, noisy
 from imitable.replay import replay
 from imitable.restorability import restorable_rows
@@ -250,8 +250,12 @@ def own_trajectories(
     last = (demonstrations.starts + demonstrations.lengths)[demos]
     states = robot.restore(demonstrations.observations[rows])
 
+    found: InverseResult | None = None
+
     def retrace(time: int, states: Array) -> Array:
-        return follower.inverse_dynamics(states, demonstrations.observations[np.minimum(rows + time + 1, last)]).actions
+        nonlocal found
+        found = follower.inverse_dynamics(states, demonstrations.observations[np.minimum(rows + time + 1, last)], guess=found)
+        return found.actions
 
     made = rollout_from(robot, states, length, rng=choosing), rollout_from(robot, states, length, act=retrace)
     return made[0].trajectories, made[1].trajectories

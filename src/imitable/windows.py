@@ -17,6 +17,10 @@ GIVE_UP_DISTANCE = 1.0
 """Tracking error (beyond the noise) at which a window is abandoned; half of it when the robot is reset at every step."""
 MAX_LOST_STEPS = 3
 """Unreachable steps after which a window is abandoned; each has been solved for several times."""
+CLEARLY_LOST = 0.1
+"""Tracking error beyond which no later step can bring a window back, so that none is solved for again."""
+AGREEMENT = 0.01
+"""Relative difference of the misses that two searches end at up to which they agree."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +118,8 @@ class _Record:
     limit_factor: Array
     lost_steps: Integers
     """(window,) judged steps farther off than `followed_within`."""
+    clearly_lost: Booleans
+    """(window,) whether one of them was farther off than `CLEARLY_LOST`."""
 
     @classmethod
     def empty(cls, windows: int, length: int, columns: int, actuators: int, *, followed_within: float, reset_each_step: bool) -> "_Record":
@@ -127,10 +133,11 @@ class _Record:
             saturation=np.zeros((windows, actuators)),
             limit_factor=np.ones(windows),
             lost_steps=np.zeros(windows, dtype=np.int64),
+            clearly_lost=np.zeros(windows, dtype=bool),
         )
 
-    def add(self, time: int, active: Integers, found: InverseResult, squared_errors: Array, on_track: Booleans) -> Array:
-        """Enter one step of the active windows; (active,) their distances."""
+    def add(self, time: Integers, active: Integers, found: InverseResult, squared_errors: Array, on_track: Booleans) -> Array:
+        """Enter one step (active,) of the active windows; (active,) their distances."""
         now = np.asarray(np.sqrt(squared_errors.mean(axis=1)))
         # A step that is lost though its action is not settled says little, unless it is lost by far; nor does one after it.
         unclear = (now > self.followed_within) & (found.verdict == NOT_SETTLED) & (now < GIVE_UP_DISTANCE / 2)
@@ -142,12 +149,13 @@ class _Record:
         self.largest[active] = np.where(on_track, np.maximum(largest, now), largest)
         return now
 
-    def abandoned(self, time: int, active: Integers, now: Array, give_up_distance: float) -> Booleans:
+    def abandoned(self, time: Integers, active: Integers, now: Array, give_up_distance: float) -> Booleans:
         """(active,) which windows need not be tracked any further."""
         if not self.reset_each_step:
             return np.asarray(now > give_up_distance)
         judged = self.judged[active, time]
         self.lost_steps[active] += judged & (now > self.followed_within)
+        self.clearly_lost[active] |= judged & (now > CLEARLY_LOST)
         return np.asarray((now > give_up_distance) & judged | (self.lost_steps[active] >= MAX_LOST_STEPS))
 
     def windows(self, demos: Integers, starts: Integers, lengths: Integers) -> Windows:
@@ -180,7 +188,8 @@ def follow_windows(
     """Track each window from its first state; the tracked windows, and the number of simulated steps.
 
     With `retry_with` the robot is reset to the demonstration before every step whose observation determines its state, so that each step
-    is judged by itself, and a step that misses by more than `followed_within` and less than `retry_below` is solved again by each of these.
+    is judged by itself, and a step that misses by more than `followed_within` and less than `retry_below` is solved again by each of
+    these, unless the window is lost already.
     """
     reset_each_step = len(retry_with) > 0
     rows = demonstrations.starts[demos] + starts
@@ -188,43 +197,59 @@ def follow_windows(
     count, actuators, longest = len(demos), len(robot.action_low), int(lengths.max(initial=1))
     restorable = restorable_rows(demonstrations, robot)
     states = robot.restore(demonstrations.observations[rows])
-    guess, steps = np.zeros((count, actuators)) + (robot.action_low + robot.action_high) / 2, 0
     record = _Record.empty(count, length, demonstrations.width, actuators, followed_within=followed_within, reset_each_step=reset_each_step)
+    time, steps, last = np.zeros(count, dtype=np.int64), 0, None
     following, on_track = np.ones((2, count), dtype=bool)
-    for time in range(longest):
-        following &= time < lengths
-        active = np.flatnonzero(following)
-        if not len(active):
-            break
-        if reset_each_step:
-            known = active[restorable[rows[active] + time]]
-            on_track &= time > 0  # a window whose first state is not known cannot be judged before the first reset
-            states[known], on_track[known] = robot.restore(demonstrations.observations[rows[known] + time]), True
-        wanted = demonstrations.observations[rows[active] + time + 1]
-        found = inverse_dynamics(states[active], wanted, guess=guess[active])
-        for retry in retry_with:
-            if len(again := np.flatnonzero((found.miss > followed_within) & (found.miss < retry_below))):
-                found = _nearer(found, retry(states[active[again]], wanted[again]), again)
+    waiting = np.zeros(count, dtype=bool)  # to be solved again, all together once nothing else is left: few at a time are slow
+
+    while following.any() or waiting.any():
+        again = not following.any()
+        active = np.flatnonzero(waiting if again else following)
+        wanted = demonstrations.observations[rows[active] + time[active] + 1]
+        if again:
+            assert last is not None
+            found = _solved_again(last.select(active), states[active], wanted, retry_with, followed_within)
+            waiting[active], following[active] = False, True
+        else:
+            if reset_each_step:
+                known = active[restorable[rows[active] + time[active]]]
+                on_track[active] &= time[active] > 0  # a window whose first state is not known cannot be judged before the first reset
+                states[known], on_track[known] = robot.restore(demonstrations.observations[rows[known] + time[known]]), True
+            found = inverse_dynamics(states[active], wanted, guess=None if last is None else last.select(active))
+            last = found if last is None else last.put(active, found)
+            doubtful = (found.miss > followed_within) & (found.miss < retry_below) & ~record.clearly_lost[active] & reset_each_step
+            waiting[active[doubtful]], following[active[doubtful]] = True, False
+            active, wanted, found = active[~doubtful], wanted[~doubtful], found.select(np.flatnonzero(~doubtful))
         states[active], diverged = advance(robot, states[active], found.actions)
-        guess[active], steps = found.actions, steps + int(found.steps.sum()) + len(active)
+        steps += int(found.steps.sum()) + len(active)
         squared_errors = np.square((robot.observe(states[active]) - wanted) / scale)
         squared_errors[diverged] = np.inf
-        now = record.add(time, active, found, squared_errors, on_track[active])
+        now = record.add(time[active], active, found, squared_errors, on_track[active])
         on_track[active] &= now <= followed_within  # from here on, actuator limits only say what it takes to get back
-        following[active[record.abandoned(time, active, now, give_up_distance)]] = False
-        progress((time + 1) / longest)
+        abandoned = record.abandoned(time[active], active, now, give_up_distance)
+        time[active] += 1
+        following[active] = ~abandoned & (time[active] < lengths[active])
+        progress(1.0 - float(np.where(following | waiting, longest - time, 0).mean()) / longest)
     return record.windows(demos, starts, lengths), steps
 
 
-def _nearer(found: InverseResult, again: InverseResult, rows: Integers) -> InverseResult:
-    """Replace these rows of the first answer by the second one where that misses by less; verdicts are the second ones."""
-    nearer = again.miss < found.miss[rows]
-    updated = {each.name: np.array(getattr(found, each.name)) for each in fields(InverseResult)}
-    for name, values in updated.items():
-        values[rows[nearer]] = getattr(again, name)[nearer]
-    updated["verdict"][rows] = again.verdict
-    updated["steps"][rows] = found.steps[rows] + again.steps
-    return InverseResult(**updated)
+def _solved_again(
+    found: InverseResult, states: Array, wanted: Array, retry_with: Sequence[InverseDynamics], followed_within: float
+) -> InverseResult:
+    """The nearest answers of all who are asked; two that end equally far off, and by far, have most likely found the minimum."""
+    doubtful = np.arange(len(states))
+    for retry in retry_with:
+        if not len(doubtful):
+            break
+        before, again = found.miss[doubtful], retry(states[doubtful], wanted[doubtful])
+        unlike = np.abs(again.miss - before) > AGREEMENT * before
+        nearer = again.miss < before
+        verdict, steps = again.verdict, found.steps[doubtful] + again.steps
+        found = found.put(doubtful[nearer], again.select(np.flatnonzero(nearer)))
+        found.verdict[doubtful], found.steps[doubtful] = verdict, steps
+        miss = found.miss[doubtful]
+        doubtful = doubtful[(miss > followed_within) & (unlike | (miss < GIVE_UP_DISTANCE / 2))]
+    return found
 
 
 def _mean_distances(distances: Array, judged: Booleans, lengths: Integers, followed_within: float) -> tuple[Array, Booleans]:

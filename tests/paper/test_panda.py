@@ -184,7 +184,7 @@ class Exact:
     def arrays(self) -> dict[str, np.ndarray]:
         return {}
 
-    def __call__(self, states: np.ndarray, next_observations: np.ndarray, *, guess: np.ndarray | None = None) -> InverseResult:
+    def __call__(self, states: np.ndarray, next_observations: np.ndarray, *, guess: InverseResult | None = None) -> InverseResult:
         towards = (next_observations / 10 - states[:, :3])[:, [0, 2]] / 0.005
         return InverseResult.unchecked(towards / np.maximum(1.0, np.linalg.norm(towards, axis=1, keepdims=True)), THREE_JOINTS)
 

@@ -1,7 +1,8 @@
 """The inverse dynamics protocols: the action that takes the robot from a state to an observation, and how reliable it is."""
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -31,6 +32,28 @@ class InverseResult:
     NaN where it is not known."""
     steps: Integers
     """(N,) simulated steps taken."""
+    jacobian: Array | None = None
+    """(N, observation, action) with which the search can begin again where this answer is a guess; None: there is none."""
+
+    def select(self, rows: Integers) -> "InverseResult":
+        parts: list[Any] = [None if values is None else values[rows] for values in self._columns()]
+        return InverseResult(*parts)
+
+    def put(self, rows: Integers, other: "InverseResult") -> "InverseResult":
+        """Itself, with another answer in place of these rows."""
+        for mine, its in zip(self._columns(), other._columns(), strict=True):
+            if mine is not None and its is not None:
+                mine[rows] = its
+        return self
+
+    @staticmethod
+    def join(parts: "Sequence[InverseResult]") -> "InverseResult":
+        columns = zip(*(part._columns() for part in parts), strict=True)
+        joined: list[Any] = [None if values[0] is None else np.concatenate(values) for values in columns]
+        return InverseResult(*joined)
+
+    def _columns(self) -> list[Any]:
+        return [getattr(self, each.name) for each in fields(self)]
 
     @classmethod
     def unchecked(cls, actions: Array, robot: Simulator) -> "InverseResult":
@@ -70,8 +93,11 @@ def floored_scale(scale: Array) -> Array:
 class InverseDynamics(Protocol):
     """f_id of eq. 1: the action that leads there if there is one, else the one that comes closest."""
 
-    def __call__(self, states: Array, next_observations: Array, *, guess: Array | None = None) -> InverseResult:
-        """Actions from full states (N, state) towards next observations (N, observation); `guess` (N, action) may speed up the search."""
+    def __call__(self, states: Array, next_observations: Array, *, guess: InverseResult | None = None) -> InverseResult:
+        """Actions from full states (N, state) towards next observations (N, observation).
+
+        `guess` are its own answers to N similar transitions, such as those of the step before, which may speed up the search.
+        """
         ...
 
     def arrays(self) -> Arrays:

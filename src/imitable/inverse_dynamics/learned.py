@@ -26,7 +26,7 @@ class LearnedInverseDynamics:
     """Of the network, by name: enough to make it again."""
     scaling: TransitionScaling
 
-    def __call__(self, states: Array, next_observations: Array, *, guess: Array | None = None) -> InverseResult:
+    def __call__(self, states: Array, next_observations: Array, *, guess: InverseResult | None = None) -> InverseResult:
         actions = np.empty((len(states), len(self.robot.action_low)))
         for start in range(0, len(actions), CHUNK):
             rows = slice(start, start + CHUNK)

@@ -7,17 +7,20 @@ whether a foot touches depends on few of them, and moving many would undo what i
 at its limits are left by many at once.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from imitable.arrays import Array, Arrays, Booleans, Generator, Integers, Progress, Snapshot, no_progress
 from imitable.errors import ImitableError, check_fields
 from imitable.inverse_dynamics.base import NOT_SETTLED, OUT_OF_REACH, REACHED, InverseResult, factor_to_admit, floored_scale, step_scale
+from imitable.inverse_dynamics.box_step import box_step, norm, times
 from imitable.rollouts import Episodes
 from imitable.simulators import Simulator
 
 IMPROVED = 0.99  # of the miss: less counts as an improvement
+FORESEEN, FAR_OFF = 0.1, 0.5  # error of the Jacobian's prediction that counts as none, of the miss; misses for which that matters
+DOUBTFUL = 1.0  # miss of a guess beyond which the middle of the range is tried, too
 LEAST_DAMPING, REJECTED_DAMPING = 1e-8, 1e-2  # of the mean squared effect of an actuator
 
 
@@ -32,11 +35,12 @@ class Solved:
     searches: int = 100  # how often differences are taken for one transition at most
     patience: float = 4.0  # searches in a row without improvement, at a miss of 1, that make it out of reach; more at a smaller miss
     candidates: int = 48  # actions tried meanwhile, at least: with few actuators a search tries few
+    clear_stalls: int = 1  # as how many of these searches one counts, far off, in which all actions did what was foreseen
     widths: tuple[float, ...] = (0.2, 0.02)  # of the first differences, one actuator at a time
     fine_widths: tuple[float, ...] = (1e-2, 1e-3, 1e-4)  # of the first ones that refine
     search_moves: tuple[tuple[float, float], ...] = ((0.1, 0.1), (0.5, 0.3))
     """Of all later ones, in turn: the share of the other actuators that move along, and the least standard deviation."""
-    widest: float = 2.0  # standard deviation of these; they are log-uniform
+    widest: float = 2.0  # standard deviation of these; they are log-uniform, and end at a limit where they would lead beyond it
     slow: float = 0.7  # a step that leaves more than this share of the miss is slow
     slow_steps: int = 1  # consecutive slow steps tolerated
     seed: int = 0  # of the moves drawn, if no generator is given; another one gives a second opinion
@@ -48,7 +52,7 @@ class Solved:
             self,
             *((name, getattr(self, name) > 0, "above 0") for name in ("tolerance", "precision", "exact", "patience")),
             *((name, getattr(self, name) >= 0, "at least 0") for name in ("refinements", "slow_steps", "candidates")),
-            *((name, getattr(self, name) >= 1, "at least 1") for name in ("searches", "batch")),
+            *((name, getattr(self, name) >= 1, "at least 1") for name in ("searches", "batch", "clear_stalls")),
             ("widths", min(widths, default=0.0) > 0, "one or more widths above 0"),
             ("fine_widths", min(fine, default=0.0) > 0, "one or more widths above 0"),
             (
@@ -68,15 +72,15 @@ class Solved:
         return SolvedInverseDynamics(self, robot, arrays["scale"])
 
     def for_tracking(self, noise: float) -> "Solved":
-        """Fast, and as precise as a verdict on a window needs: to a fiftieth of a step; with noise, which nothing gets below, by few
-        searches."""
+        """Fast, and as precise as a verdict on a window needs: to a twenty-fifth of a step, just below what counts as followed; with
+        noise, which nothing gets below, by few searches."""
         if noise > 0:
             return replace(self, tolerance=max(0.02, noise / 2), refinements=0, searches=3)
-        return replace(self, tolerance=0.02, refinements=0, searches=24, patience=2.0, candidates=24)
+        return replace(self, tolerance=0.04, refinements=0, searches=24, patience=2.0, candidates=24, clear_stalls=4)
 
     def retries(self) -> tuple["Solved", ...]:
         """As precise as `for_tracking` without noise, with at least the patience used for actions to clone, and each with other moves."""
-        first = replace(self, tolerance=0.02, refinements=0, seed=self.seed + 1)
+        first = replace(self, tolerance=0.04, refinements=0, clear_stalls=4, seed=self.seed + 1)
         more = (*self.search_moves, (1.0, self.search_moves[-1][1]))[1:]
         return first, replace(first, seed=self.seed + 2, search_moves=more, patience=2 * self.patience)
 
@@ -92,13 +96,15 @@ class Solved:
         *,
         scale: Array,
         guess: Array | None = None,
+        jacobian: Array | None = None,
         rng: Generator | None = None,
     ) -> InverseResult:
         """Actions that lead from full states (N, state) nearest to next observations (N, observation).
 
-        `scale` (observation,) is the standard deviation of the robot's own one-step changes; `guess` (N, action) a first guess;
-        the descent starts there or in the middle of the range, whichever is nearer. All transitions search with the same
-        draws of `rng` (by default always the same), so that the answer to one does not depend on the others.
+        `scale` (observation,) is the standard deviation of the robot's own one-step changes. The descent starts at `guess` (N, action),
+        or where that misses by more than a typical step in the middle of the range if this is nearer; with `jacobian` (N, observation,
+        action) of a similar transition that was solved for, until it proves wrong. All transitions search with the same draws of
+        `rng` (by default always the same), so that the answer to one does not depend on the others.
         """
         count, actuators = len(states), len(robot.action_low)
         middle, half = (robot.action_high + robot.action_low) / 2, (robot.action_high - robot.action_low) / 2
@@ -112,8 +118,8 @@ class Solved:
         for first in range(0, max(count, 1), self.batch):
             rows = slice(first, first + self.batch)
             problem = _Problem(robot, states[rows], next_observations[rows], units, middle, half, self.batch)
-            parts.append(_Search(self, problem, draws, start[rows]).run())
-        return InverseResult(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(InverseResult)))
+            parts.append(_Search(self, problem, draws, start[rows], None if jacobian is None else jacobian[rows]).run())
+        return InverseResult.join(parts)
 
     def _draws(self, actuators: int, rng: Generator) -> Array:
         """(search, difference, action) moves of which each has an actuator of its own, and some of the others."""
@@ -133,8 +139,9 @@ class SolvedInverseDynamics:
     scale: Array
     """(observation,) standard deviation of the robot's own one-step changes."""
 
-    def __call__(self, states: Array, next_observations: Array, *, guess: Array | None = None) -> InverseResult:
-        return self.solver.solve(self.robot, states, next_observations, scale=self.scale, guess=guess)
+    def __call__(self, states: Array, next_observations: Array, *, guess: InverseResult | None = None) -> InverseResult:
+        actions, jacobian = (None, None) if guess is None else (guess.actions, guess.jacobian)
+        return self.solver.solve(self.robot, states, next_observations, scale=self.scale, guess=actions, jacobian=jacobian)
 
     def arrays(self) -> Arrays:
         return {"scale": self.scale}
@@ -172,29 +179,32 @@ class _Problem:
 class _Search:
     """A batch of transitions being solved, each at its own stage; every array has one row for each."""
 
-    def __init__(self, solver: Solved, problem: _Problem, draws: Array, start: Array) -> None:
+    def __init__(self, solver: Solved, problem: _Problem, draws: Array, start: Array, jacobian: Array | None) -> None:
         self.solver, self.problem, self.draws = solver, problem, draws
         count, actuators = start.shape
         self.steps = np.zeros(count, dtype=np.int64)
         self.current = start.copy()  # where the descent is
         self.residual = self.evaluate(np.arange(count), start)
-        self.miss = _norm(self.residual)
+        self.miss = norm(self.residual)
         # A guess at its limits can be far off and hard to leave: the middle of the range may be nearer.
-        doubtful = np.flatnonzero(start.any(axis=1) & (self.miss > solver.exact))
+        doubtful = np.flatnonzero(start.any(axis=1) & (self.miss > DOUBTFUL))
         middle = np.zeros((len(doubtful), actuators))
         self.accept(doubtful, middle, self.evaluate(doubtful, middle))
         self.best = (self.current.copy(), self.residual.copy(), self.miss.copy())  # where the best descent has ended
         self.jacobian = np.zeros((count, len(problem.units), actuators))
-        self.damping = np.zeros(count)
+        if jacobian is not None:
+            known = np.isfinite(jacobian).all(axis=(1, 2))
+            self.jacobian[known] = jacobian[known]
+        self.damping = np.full(count, LEAST_DAMPING)
         self.slow, self.searched, self.refined, self.stalls = np.zeros((4, count), dtype=np.int64)
         self.reference_miss = np.full(count, np.inf)  # the miss from which an improvement counts
         self.verdict = np.full(count, NOT_SETTLED)
         self.least_stalls = min(solver.candidates / actuators, solver.searches / 2)
-        self.open = np.ones(count, dtype=bool)
+        self.open, self.clear = np.ones(count, dtype=bool), np.zeros(count, dtype=bool)
 
     def run(self) -> InverseResult:
         self.close(np.flatnonzero(self.miss <= self.solver.exact), REACHED)
-        due = self.open.copy()
+        due = self.open & ~self.jacobian.any(axis=(1, 2))
         while self.open.any():
             self.take_differences(np.flatnonzero(due))
             rows = np.flatnonzero(self.open & np.isfinite(self.miss))
@@ -204,7 +214,8 @@ class _Search:
             due &= self.open
         problem = self.problem
         actions = np.clip(problem.controls(self.current), problem.robot.action_low, problem.robot.action_high)
-        return InverseResult(actions, self.miss, np.abs(self.current) >= 1.0 - 1e-9, self.verdict, self.limit_factors(), self.steps)
+        at_limit = np.abs(self.current) >= 1.0 - 1e-9
+        return InverseResult(actions, self.miss, at_limit, self.verdict, self.limit_factors(), self.steps, self.jacobian.astype(np.float32))
 
     def evaluate(self, rows: Integers, actions: Array) -> Array:
         np.add.at(self.steps, rows, 1)
@@ -226,20 +237,25 @@ class _Search:
         points = np.clip(here + moves, -1.0, 1.0)
         transposed = self.jacobian[rows].swapaxes(1, 2)
         residuals = self.evaluate(np.repeat(rows, actuators), points.reshape(-1, actuators)).reshape(transposed.shape)
-        misses = _norm(residuals)
+        misses = norm(residuals)
         known = (np.isfinite(misses) & np.isfinite(self.miss[rows])[:, None])[:, :, None]
         moves = np.where(known, points - here, 0.0)
         with np.errstate(invalid="ignore"):
             changes = np.where(known, residuals - self.residual[rows, None], 0.0)
+        errors, moved = changes - moves @ transposed, norm(moves) > 0
+        # Far from where the wanted observation is, moves of any size that do what the Jacobian says leave no hope of another way.
+        miss = self.miss[rows, None]
+        foreseen = known[:, :, 0] & (norm(errors) <= FORESEEN * miss) & (miss > FAR_OFF)
+        self.clear[rows] = clear = (solver.clear_stalls > 1) & ~(reached | early) & moved.any(axis=1) & (foreseen | ~moved).all(axis=1)
         # The least change of the Jacobian that explains all differences: Broyden's update for several at once. Those of single
         # actuators are difference quotients.
-        lengths = _norm(moves)[:, :, None] + 1e-300
-        moves, errors = moves / lengths, (changes - moves @ transposed) / lengths
+        lengths = norm(moves)[:, :, None] + 1e-300
+        moves, errors = moves / lengths, errors / lengths
         transposed += moves.swapaxes(1, 2) @ np.linalg.solve(moves @ moves.swapaxes(1, 2) + 1e-9 * np.eye(actuators), errors)
         self.jacobian[rows] = transposed.swapaxes(1, 2)
-        self.damping[rows], self.slow[rows] = LEAST_DAMPING, 0
+        self.damping[rows], self.slow[rows] = LEAST_DAMPING, np.where(clear, solver.slow_steps, 0)
         nearest = np.arange(len(rows)), np.argmin(misses, axis=1)
-        self.accept(rows, points[nearest], residuals[nearest], force=~(reached | early))
+        self.accept(rows, points[nearest], residuals[nearest], force=~(reached | early | clear))
 
     def descend(self, rows: Integers) -> Booleans:
         """One damped Gauss-Newton step each, and (K,) which descents have stalled."""
@@ -247,10 +263,10 @@ class _Search:
         moves = box_step(jacobian, self.residual[rows], self.current[rows], damping=self.damping[rows])
         actions = self.current[rows] + moves
         residuals = self.evaluate(rows, actions)
-        misses, squared = _norm(residuals), np.square(moves).sum(axis=1)
+        misses, squared = norm(residuals), np.square(moves).sum(axis=1)
         usable = (np.isfinite(misses) & (squared > 0))[:, None]
         with np.errstate(invalid="ignore"):
-            errors = np.where(usable, residuals - self.residual[rows] - _times(jacobian, moves), 0.0)
+            errors = np.where(usable, residuals - self.residual[rows] - times(jacobian, moves), 0.0)
         self.jacobian[rows] += errors[:, :, None] * (moves / np.where(usable, squared[:, None], 1.0))[:, None, :]
         better = self.accept(rows, actions, residuals)
         self.damping[rows] = np.where(better, 0.1 * self.damping[rows], 10.0 * np.maximum(self.damping[rows], REJECTED_DAMPING))
@@ -264,7 +280,7 @@ class _Search:
 
     def accept(self, rows: Integers, actions: Array, residuals: Array, *, force: Booleans | bool = False) -> Booleans:
         """Move where the miss is smaller, or where forced unless the simulation diverges there; (K,) which moved."""
-        misses = _norm(residuals)
+        misses = norm(residuals)
         gone = np.asarray((misses < self.miss[rows]) | (force & np.isfinite(misses)))
         chosen = rows[gone]
         self.current[chosen], self.residual[chosen], self.miss[chosen] = actions[gone], residuals[gone], misses[gone]
@@ -279,7 +295,7 @@ class _Search:
         miss = self.miss[rows]
         improved = miss < IMPROVED * self.reference_miss[rows]
         self.reference_miss[rows] = np.where(improved, miss, self.reference_miss[rows])
-        self.stalls[rows] = np.where(improved, 0, self.stalls[rows] + 1)
+        self.stalls[rows] = np.where(improved, 0, self.stalls[rows] + np.where(self.clear[rows], solver.clear_stalls, 1))
         reached, spent = miss <= solver.tolerance, self.searched[rows] >= solver.searches
         # A large miss needs fewer stalled searches to count as out of reach.
         stalls = self.stalls[rows]
@@ -296,41 +312,10 @@ class _Search:
         factors = np.where(self.verdict == REACHED, 1.0, np.nan)
         rows = np.flatnonzero(self.verdict == OUT_OF_REACH)
         jacobian, residual = self.jacobian[rows], self.residual[rows]
-        moves = -_times(np.asarray(np.linalg.pinv(jacobian, rcond=1e-3), dtype=np.float64), residual)
-        helps = _norm(residual + _times(jacobian, moves)) < 0.5 * self.miss[rows]
+        moves = -times(np.asarray(np.linalg.pinv(jacobian, rcond=1e-3), dtype=np.float64), residual)
+        helps = norm(residual + times(jacobian, moves)) < 0.5 * self.miss[rows]
         factors[rows] = np.where(helps, factor_to_admit(self.problem.controls(self.current[rows] + moves), self.problem.robot), np.inf)
         return factors
-
-
-def box_step(jacobian: Array, residual: Array, here: Array, *, damping: Array) -> Array:
-    """(N, action) the moves that minimise |residual + jacobian move|^2, damped, with here + move in [-1, 1]; by block pivoting."""
-    actuators, transposed = here.shape[1], jacobian.swapaxes(1, 2)
-    normal, gradient = transposed @ jacobian, _times(transposed, residual)
-    size = np.trace(normal, axis1=1, axis2=2) / actuators + 1e-300
-    normal += (damping * size + 1e-300)[:, None, None] * np.eye(actuators)
-    low, high = -1.0 - here, 1.0 - here
-    side = np.zeros(here.shape)  # -1 and 1: held at the lower or upper limit
-    for turn in range(4 * actuators):
-        held = side != 0
-        given = np.where(held, np.where(side < 0, low, high), 0.0)
-        system = np.where(held[:, :, None] | held[:, None, :], np.eye(actuators), normal)
-        moves = np.linalg.solve(system, np.where(held, given, -gradient - _times(normal, given))[:, :, None])[:, :, 0]
-        slope = (gradient + _times(normal, moves)) * side
-        wrong = np.where(held, slope > 1e-12 * size[:, None], (moves < low - 1e-12) | (moves > high + 1e-12))
-        if not wrong.any():
-            break
-        if turn >= actuators:  # one at a time, the last first: this cannot go round in circles
-            wrong &= np.cumsum(wrong[:, ::-1], axis=1)[:, ::-1] == 1
-        side = np.where(wrong, np.where(held, 0.0, np.where(moves < low, -1.0, 1.0)), side)
-    return np.clip(moves, low, high)
-
-
-def _times(matrices: Array, vectors: Array) -> Array:
-    return np.asarray((matrices @ vectors[:, :, None])[:, :, 0])
-
-
-def _norm(vectors: Array) -> Array:
-    return np.asarray(np.sqrt(np.square(vectors).sum(axis=-1)))
 
 
 def _checked(scale: Array, columns: int) -> Array:
