@@ -33,7 +33,7 @@ from imitable.scores import Feasibility, Score, Tolerance, score_facts
 from imitable.scores.feasibility import TooFewWindowsError
 from imitable.store.cache import default_cache
 from imitable.store.scores import ScoreFolder
-from imitable.verdicts import WHOLLY, Table, followed_in_part, score_table
+from imitable.verdicts import Table, followed_in_part, score_table
 
 if TYPE_CHECKING:
     from imitable.conventions import Finding
@@ -84,7 +84,7 @@ def score(
         given, drawn = {**settings, "data": [str(path) for path in data]}, {"tolerance", "sigma"} <= facts.keys()
         folder.save(given, demonstrations, table, steps, draw=partial(draw, table, facts) if drawn else None)
     print_scores(table)
-    doubts = doubts_about(assessment, np.flatnonzero(table["feasibility"] < WHOLLY)) if "window" in facts else ()
+    doubts = doubts_about(assessment, np.flatnonzero(followed_in_part(table))) if "window" in facts else ()
     if "cause" in table:
         print_causes(table, doubtful=[at for doubt in doubts for at in doubt.concerns])
         print_gentle_demonstrations(table)
@@ -109,7 +109,7 @@ def print_self_check(assessment: Assessment, table: Table, doubts: "Sequence[Dou
     from imitable.self_check import WANTED, self_check
 
     findings: tuple[Finding, ...] = ()
-    rejected, noise = table["feasibility"] < WHOLLY, assessment.tracked.noise
+    rejected, noise = followed_in_part(table), assessment.tracked.noise
     numbers = np.flatnonzero(rejected) if rejected.mean() >= MUCH else np.arange(len(rejected))
     with progress_bar("checking") as progress:
         check = self_check(assessment, rng=rng, progress=part_of(progress, 0.0, 0.5))
@@ -134,7 +134,7 @@ def print_self_check(assessment: Assessment, table: Table, doubts: "Sequence[Dou
 
 def print_narrow_rejections(table: Table, tolerance: Tolerance) -> None:
     """A warning where many are rejected, in whole or in part, by little: then noise is as likely a cause as the robot."""
-    narrow = (table["feasibility"] < WHOLLY) & (table["distance"] > tolerance.d_min) & (table["distance"] < NARROW * tolerance.d_max)
+    narrow = followed_in_part(table) & (table["distance"] > tolerance.d_min) & (table["distance"] < NARROW * tolerance.d_max)
     if narrow.mean() >= MUCH:
         print(
             f"warning: {narrow.sum()} demonstrations are rejected by little: their distance is "
