@@ -23,6 +23,7 @@ import numpy as np
 from gaits import gait
 from imitable import (
     Cloning,
+    Demonstrations,
     Exploration,
     Feasibility,
     Solved,
@@ -36,7 +37,8 @@ from imitable import (
     score_table,
 )
 from imitable.arrays import Array, Generator, Integers
-from imitable.inverse_dynamics import REACHED, floored_scale, step_scale
+from imitable.inverse_dynamics import REACHED, InverseResult, floored_scale, step_scale
+from imitable.inverse_dynamics.library import Library, waves
 from imitable.paper import TASK_NAMES
 from imitable.paper.demonstrators import DEMONSTRATIONS
 from imitable.paper.run import collected
@@ -54,7 +56,7 @@ SWIMMERS, ANTS = ("swimmer/back-disabled", "swimmer/front-disabled"), ("ant/x-ax
 TASKS = tuple(name for name in TASK_NAMES if not name.startswith("panda"))
 GAIT, TEN_ROUND, RANDOM = "gait", "ten-round", "random"
 COSTLY = ("swimmer/back-disabled", "ant/x-axis")
-TRANSITIONS, EPISODES, STEPS = 500, 10, 100
+TRANSITIONS, EPISODES, STEPS = 1000, 10, 100
 HORIZON = 200
 """Steps of an own demonstration at most, so that it is followed in full."""
 
@@ -81,9 +83,24 @@ def own_episodes(name: str, kind: str, *, count: int, rng: Generator, horizon: i
     return run_episodes(robot, act, count=count, rng=rng)
 
 
+def solved_from_similar(
+    solver: Solved, robot: Simulator, given: Demonstrations, rows: Integers, *, scale: Array, library: Library
+) -> InverseResult:
+    """As `Assessment.recovered_actions` solves for them: in waves that begin at the answers of those before."""
+    size, order, parts = len(robot.action_low) * given.width, [], []
+    for some in waves(np.arange(len(rows)), jacobian_size=size, rng=np.random.default_rng(0)):
+        shown = given.observations[rows[some]], given.observations[rows[some] + 1]
+        similar = library.similar(*shown)
+        actions, jacobian = (None, None) if similar is None else (similar.actions, similar.jacobian)
+        parts.append(solver.solve(robot, robot.restore(shown[0]), shown[1], scale=scale, guess=actions, jacobian=jacobian))
+        library.add(*shown, parts[-1])
+        order.append(some)
+    return InverseResult.join(parts).select(np.argsort(np.concatenate(order)))
+
+
 @one_thread()
 def solve(name: str, kind: str, *, seed: int, transitions: int = TRANSITIONS) -> dict[str, object]:
-    """Own transitions, solved for as for a clone, without a guess, and as for a verdict, from the action of the step before."""
+    """Own transitions, solved for each by itself, as for a clone, and as for a verdict, from the action of the step before."""
     robot, rng = body_of(name), np.random.default_rng(seed)
     made = own_episodes(name, kind, count=EPISODES, rng=rng)
     given = made.trajectories
@@ -102,14 +119,17 @@ def solve(name: str, kind: str, *, seed: int, transitions: int = TRANSITIONS) ->
         "restorable": round(float(known.mean()), 4),
         "true actions lead there": round(float((np.sqrt(led) <= Solved().tolerance).mean()), 4),
     }
+    half = (robot.action_high - robot.action_low) / 2
     for use, solver, guess in (
-        ("clone", Solved(), None),
-        ("clone, warm", Solved(), made.actions[chosen - 1]),
+        ("alone", Solved(), None),
+        ("clone", Solved(), Library(given.observations.std(axis=0), scale)),
         ("verdict", Solved().for_tracking(0.0), made.actions[chosen - 1]),
     ):
-        answer = solver.solve(robot, states, wanted, scale=scale, guess=guess)
+        if isinstance(guess, Library):
+            answer = solved_from_similar(solver, robot, given, rows[chosen], scale=scale, library=guess)
+        else:
+            answer = solver.solve(robot, states, wanted, scale=scale, guess=guess)
         reached = answer.verdict == REACHED
-        half = (robot.action_high - robot.action_low) / 2
         errors = np.abs((answer.actions - made.actions[chosen]) / half).max(axis=1)
         found[use] = {
             "reached": round(float(reached.mean()), 4),

@@ -521,13 +521,13 @@ def inverse_section() -> list[str]:
 
 
 def solved_part(cells: list[dict[str, Any]]) -> list[str]:
-    uses = ("clone", "clone, warm", "verdict")
+    uses = ("alone", "clone", "verdict")
     lines = [
         "Own transitions, each solved for by itself: the share that is reached (a miss of at most 0.001 of a step, in a verdict 0.02), the",
-        "mean and the median of simulator steps, and the median error of reached actions, in halves of an actuator's range. `clone` starts",
-        "in the middle of the range, as cloning does; `warm` at the true action of the step before; `verdict` there, too, as precise as a",
-        "verdict needs. Observations with a clipped velocity, which do not determine the state, are left out. Two Jacobians by",
-        "differences would take 2 (actuators + 2) steps.",
+        "mean and the median of simulator steps, and the median error of reached actions, in halves of an actuator's range. `alone` starts",
+        "each in the middle of the range; `clone` as cloning does, where similar ones among these transitions ended; `verdict` at the true",
+        "action of the step before, as precise as a verdict needs. Observations with a clipped velocity, which do not determine the state,",
+        "are left out. Two Jacobians by differences would take 2 (actuators + 2) steps.",
         "",
         f"| robot | own | transitions | 2 (actuators + 2) | {' | '.join(uses)} | action error of clone |",
         f"|{'---|' * (5 + len(uses))}",
