@@ -11,7 +11,7 @@ from imitable import Demonstrations, Solved, join
 from imitable.assessment import Exploration
 from imitable.conventions import Finding, diagnose
 from imitable.conventions.base import Option, Trial
-from imitable.conventions.joint_order import _pairs_of_moves, all_degrees, joint_order
+from imitable.conventions.joint_order import _pairs_of_moves, _starting_points, all_degrees, joint_order
 from imitable.conventions.kinematic import differences, rates, resampled, rotated, turns, velocity_frames
 from imitable.inverse_dynamics.solved import SolvedInverseDynamics
 from imitable.rollouts import Episodes
@@ -436,6 +436,26 @@ def test_where_one_joint_is_not_enough_two_are_moved_at_once() -> None:
     assert all(sorted(order) == [*same] for order, _ in candidates)
     assert (current[0] == np.arange(6)).all()
     assert (current[1] == 1).all(), "where they start is left as it is"
+
+
+def begun_at(*postures: list[float]) -> Demonstrations:
+    return Demonstrations(np.repeat(postures, 3, axis=0), [2] * len(postures))
+
+
+def test_a_search_begins_where_postures_at_the_start_are_alike() -> None:
+    own, nowhere_beyond = begun_at([0.0, 0.9, -1.5, 0.1]), np.zeros((4, 4, 2))
+    as_given = ([0, 1, 2, 3], [1, 1, 1, 1])
+
+    def starts(shown: Demonstrations, beyond: np.ndarray = nowhere_beyond) -> list[tuple[list[int], list[int]]]:
+        return [(order.tolist(), sign.astype(int).tolist()) for order, sign in _starting_points(shown, own, np.arange(4), beyond)]
+
+    mixed = [1.5, 0.0, 0.1, 0.9]  # of the robot's joints, the third flipped, then the first, the fourth and the second
+    assert starts(begun_at(mixed, mixed, [9.0, 9.0, 9.0, 9.0])) == [([1, 3, 0, 2], [1, 1, -1, 1]), as_given]
+    assert starts(begun_at([0.1, 0.8, -1.4, 0.0])) == [as_given], "they are alike as they are"
+    assert starts(begun_at([3.0, 0.9, -1.5, 0.1])) == [as_given], "no order makes them alike"
+    out = nowhere_beyond.copy()
+    out[0, 0, :], out[1, 1, :], out[0, 1, 1], out[1, 0, 1] = 0.5, 0.5, 0.5, 0.5
+    assert starts(begun_at([0.1, 0.8, -1.4, 0.0]), out) == [([1, 0, 2, 3], [1, 1, 1, 1])], "joints leave their ranges"
 
 
 def test_an_order_that_holds_for_what_it_was_searched_with_alone_is_no_finding(hopper: Body, monkeypatch: pytest.MonkeyPatch) -> None:

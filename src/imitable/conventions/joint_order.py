@@ -27,6 +27,8 @@ TOO_FAST, NO_ORDER, MIN_SPEED = 3.0, 10.0, 0.05
 """Of the robot's own speeds: what no joint exceeds; what not even another joint exceeds; and what one that is put right does."""
 RANGE_MARGIN, MAX_SHARE_BEYOND = 0.1, 0.1
 """How far a joint may be beyond its range [rad or m], and for what share of the time."""
+SAME_POSTURE = 0.3
+"""Within how much demonstrations begin with every joint where the robot's own begin [rad or m], if they begin alike."""
 
 SignedPermutation = tuple[Integers, Array]
 """(joint,) the column that each joint is taken from, and its sign."""
@@ -92,26 +94,34 @@ def joint_order(data: Demonstrations, columns: JointColumns, names: Names, trial
         return np.asarray(np.log10(np.clip(miss, 1e-2, 1e3)).mean(axis=1))
 
     beyond = _beyond_range(data, columns, joints)
-    current = np.arange(count), np.ones(count)
-    if beyond[np.arange(count), np.arange(count), 0].max(initial=0.0) > 0.1:
-        current = _within_range(beyond)
-    now = distances([current])[0]
     limbs = [np.flatnonzero(columns.branch[joints] == limb) for limb in np.unique(columns.branch[joints])]
-    for _ in range(SWEEPS):
-        if now <= np.log10(SOLVED_MISS):
-            break
-        for neighbors in (_neighbors, _pairs_of_moves):
-            candidates = [candidate for candidate in neighbors(current, limbs) if _allowed(beyond, candidate, current)]
-            gains = now - distances(candidates) if candidates else np.zeros(1)
-            best = int(gains.argmax())
-            if gains[best] >= IMPROVEMENT:
+
+    def searched(current: SignedPermutation) -> tuple[float, SignedPermutation]:
+        """What no move brings closer any more, and how far that is."""
+        now = distances([current])[0]
+        for _ in range(SWEEPS):
+            if now <= np.log10(SOLVED_MISS):
                 break
-        else:
+            for neighbors in (_neighbors, _pairs_of_moves):
+                candidates = [candidate for candidate in neighbors(current, limbs) if _allowed(beyond, candidate, current)]
+                gains = now - distances(candidates) if candidates else np.zeros(1)
+                best = int(gains.argmax())
+                if gains[best] >= IMPROVEMENT:
+                    break
+            else:
+                break
+            combined = _combined(current, [candidates[at] for at in np.argsort(-gains) if gains[at] > IMPROVEMENT])
+            all_at_once = distances([combined])[0]
+            current, now = (combined, all_at_once) if all_at_once < now - gains[best] else (candidates[best], now - gains[best])
+        return now, current
+
+    now, (order, sign) = np.inf, (np.arange(count), np.ones(count))
+    for start in _starting_points(data, trial.own, positions, beyond):
+        found, candidate = searched(start)
+        if found < now:
+            now, (order, sign) = found, candidate
+        if now <= np.log10(trial.limit):
             break
-        combined = _combined(current, [candidates[at] for at in np.argsort(-gains) if gains[at] > IMPROVEMENT])
-        all_at_once = distances([combined])[0]
-        current, now = (combined, all_at_once) if all_at_once < now - gains[best] else (candidates[best], now - gains[best])
-    order, sign = current
     swapped, flipped = np.flatnonzero(order != np.arange(count)), np.flatnonzero(sign < 0)
     told = []
     if len(swapped):
@@ -187,14 +197,27 @@ def _beyond_range(data: Demonstrations, columns: JointColumns, joints: Integers)
     return np.asarray(((signed < low) | (signed > high)).mean(axis=0))
 
 
-def _within_range(beyond: Array) -> SignedPermutation:
-    """The order and the signs that leave joints in their ranges, as near to those given as may be."""
+def _starting_points(data: Demonstrations, own: Demonstrations, positions: Integers, beyond: Array) -> Iterator[SignedPermutation]:
+    """Orders and signs to search from: where demonstrations begin in a posture that the robot's own begin in once joints are exchanged,
+    first that; then as they are given, but for joints that leave their ranges."""
+    as_given = np.arange(len(beyond)), np.ones(len(beyond))
+    shown, home = (np.median(each.observations[each.starts][:, positions], axis=0) for each in (data, own))
+    apart = np.abs(home[:, None, None] - np.stack([shown, -shown], axis=1))  # (joint, column, sign)
+    if apart[*np.diag_indices(len(home)), 0].max(initial=0.0) > SAME_POSTURE:
+        order, sign = _nearest(apart)
+        if np.abs(home - sign * shown[order]).max() <= SAME_POSTURE:
+            yield order, sign
+    yield _nearest(beyond) if beyond[*np.diag_indices(len(home)), 0].max(initial=0.0) > MAX_SHARE_BEYOND else as_given
+
+
+def _nearest(cost: Array) -> SignedPermutation:
+    """The order and the signs of least cost (joint, column, sign), as near to those given as may be."""
     from scipy.optimize import linear_sum_assignment
 
-    cost = np.minimum(beyond[:, :, 0], beyond[:, :, 1] + 0.01) + 0.02 * (1 - np.eye(len(beyond)))
-    order = linear_sum_assignment(cost)[1]
+    cheapest = np.minimum(cost[:, :, 0], cost[:, :, 1] + 0.01) + 0.02 * (1 - np.eye(len(cost)))
+    order = linear_sum_assignment(cheapest)[1]
     at = np.arange(len(order)), order
-    return order, np.where(beyond[:, :, 1][at] + 0.01 < beyond[:, :, 0][at], -1.0, 1.0)
+    return order, np.where(cost[:, :, 1][at] + 0.01 < cost[:, :, 0][at], -1.0, 1.0)
 
 
 def _allowed(beyond: Array, candidate: SignedPermutation, current: SignedPermutation) -> bool:
