@@ -12,7 +12,7 @@ from imitable.check import check_robot
 from imitable.errors import ImitableError
 from imitable.robots import robot
 from imitable.rollouts import run_episodes
-from imitable.simulators import reward_of
+from imitable.simulators import physics, reward_of
 from imitable.simulators.gymnasium_robot import gymnasium_robot
 from imitable.simulators.mujoco import MujocoRobot, model_robot
 from imitable.simulators.physics import quiet
@@ -106,6 +106,21 @@ def test_a_breakdown_is_nan_and_stays_alone() -> None:
     np.testing.assert_array_equal(moved[[0, 2]], hopper.step(states, np.zeros((3, 3)))[[0, 2]])
 
 
+def test_simulations_that_were_not_used_for_long_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = gymnasium_robot("Hopper-v5")
+    assert isinstance(body, MujocoRobot)
+    kept: dict[tuple[object, ...], physics.Scratch] = {}
+    monkeypatch.setattr(physics, "_KEPT", kept)
+    monkeypatch.setattr(physics, "MAX_KEPT", 3 * (body.physics.model.nbuffer + 2 * physics.PER_THREAD) + 1)
+    monkeypatch.setenv(physics.THREADS, "2")
+    states = body.initial_states(12, np.random.default_rng(0))
+    actions = np.full((12, 3), 0.5)
+    whole = body.step(states, actions)
+    for count in (1, 2, 1, 3, 4):  # that of 12, used once, goes first, then that of 2
+        np.testing.assert_array_equal(body.step(states[:count], actions[:count]), whole[:count])
+    assert [key[1] for key in kept] == [1, 3, 4]
+
+
 def test_observations_of_others_are_judged() -> None:
     ant = gymnasium_robot("Ant-v5")
     own = ant.observe(ant.initial_states(20, np.random.default_rng(0)))
@@ -134,6 +149,12 @@ def test_an_mjcf_file_is_a_robot(tmp_path: Path) -> None:
 def test_a_force_range_limits_an_actuator_and_nothing_is_an_error(tmp_path: Path) -> None:
     (path := tmp_path / "arm.xml").write_text(ARM.format(limits='forcerange="-4 4" forcelimited="true"'))
     assert model_robot(path).action_high.tolist() == [4.0]
+    both = 'forcerange="-4 40" forcelimited="true" ctrlrange="-9 9" ctrllimited="true"'
+    path.write_text(ARM.format(limits=both))
+    weaker = model_robot(path)
+    assert (weaker.action_low.tolist(), weaker.action_high.tolist()) == ([-4.0], [9.0]), "the narrower limit counts"
+    path.write_text(ARM.replace("<motor", "<general dyntype='filter' dynprm='0.1'").format(limits=both))
+    assert model_robot(path).action_low.tolist() == [-9.0], "of a filter, more control means a faster change"
     path.write_text(ARM.format(limits=""))
     with pytest.raises(ImitableError, match="actuator 'elbow' has no limits; give it a ctrlrange"):
         model_robot(path)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
 
@@ -24,7 +24,11 @@ TOO_LARGE = 1e10
 """Positions or velocities beyond this are a breakdown, as in MuJoCo itself."""
 FEW = 16
 """Up to so many simulations get scratch space of their exact number."""
-_SCRATCH = threading.Lock()  # the cached simulations are scratch space that all callers share
+Scratch = tuple[Batch, dict[str, Array]]
+_KEPT: dict[tuple[mujoco.MjModel, int, int, int, tuple[str, ...]], Scratch] = {}
+MAX_KEPT, PER_THREAD = 1_000_000_000, 4_000_000
+"""Bytes of simulations that are kept, and of each beside its model, for every thread."""
+_SCRATCH = threading.Lock()  # all callers share the simulations that are kept
 
 AXES = "xyz"
 FREE = (*(f"{axis}" for axis in AXES), *(f"quaternion {axis}" for axis in "wxyz"))
@@ -241,17 +245,23 @@ def actuated_trees(model: mujoco.MjModel) -> set[int]:
 
 
 def action_limits(model: mujoco.MjModel, space: Box | None) -> tuple[Array, Array]:
-    """Lowest and highest action, by actuator: the environment's, or ctrlrange, or what forcerange allows."""
+    """Lowest and highest action, by actuator: the environment's, or ctrlrange, as far as forcerange lets the force grow: beyond that, an
+    actuator that does its utmost would not be known for one at its limit."""
     low, high = (side.astype(np.float64).copy() for side in model.actuator_ctrlrange.T)
-    for actuator in np.flatnonzero(~model.actuator_ctrllimited.astype(bool)).tolist():
+    limited = model.actuator_ctrllimited.astype(bool)
+    low[~limited], high[~limited] = -np.inf, np.inf
+    for actuator in range(model.nu if space is None else 0):
         gain = float(model.actuator_gainprm[actuator, 0])
         simple = (
             model.actuator_gaintype[actuator] == mujoco.mjtGain.mjGAIN_FIXED
             and model.actuator_biastype[actuator] == mujoco.mjtBias.mjBIAS_NONE
+            and (model.actuator_dyntype[actuator] == mujoco.mjtDyn.mjDYN_NONE or not limited[actuator])
         )
-        if space is None and model.actuator_forcelimited[actuator] and simple and gain:
-            low[actuator], high[actuator] = sorted(model.actuator_forcerange[actuator] / gain)
-        elif space is None:
+        if model.actuator_forcelimited[actuator] and simple and gain:
+            weakest, strongest = sorted(model.actuator_forcerange[actuator] / gain)
+            within = max(low[actuator], weakest), min(high[actuator], strongest)
+            low[actuator], high[actuator] = within if within[0] < within[1] else (low[actuator], high[actuator])
+        elif not limited[actuator]:
             name = model.actuator(actuator).name or str(actuator)
             raise ImitableError(f"actuator {name!r} has no limits; give it a ctrlrange in the MJCF file")
     if space is not None and not (np.array_equal(np.float32(low), space.low) and np.array_equal(np.float32(high), space.high)):
@@ -283,8 +293,21 @@ def _capacity(count: int) -> int:
     return count if count <= FEW else 1 << (count - 1).bit_length()
 
 
-@lru_cache(maxsize=64)
-def _simulations(model: mujoco.MjModel, count: int, threads: int, process: int, fields: tuple[str, ...]) -> tuple[Batch, dict[str, Array]]:
-    """Scratch space for `count` simulations, the fields as (count, size) arrays; threads do not survive a fork, hence `process`."""
-    batch = Batch(model, count, nthread=min(threads, count))
-    return batch, {name: batch.bind(name).reshape(count, -1) for name in fields}
+def _simulations(model: mujoco.MjModel, count: int, threads: int, process: int, fields: tuple[str, ...]) -> Scratch:
+    """Scratch space for `count` simulations, the fields as (count, size) arrays; threads do not survive a fork, hence `process`.
+
+    Kept as long as all that is kept takes little memory: every one has a copy of the model, and of a robot with meshes that is large.
+    """
+    key = model, count, threads, process, fields
+    found = _KEPT.pop(key, None)
+    if found is None:
+        sizes = {each: each[0].nbuffer + each[2] * PER_THREAD for each in (*_KEPT, key)}
+        used = sum(sizes.values())
+        while used > MAX_KEPT and _KEPT:
+            oldest = next(iter(_KEPT))
+            used -= sizes[oldest]
+            del _KEPT[oldest]
+        batch = Batch(model, count, nthread=min(threads, count))
+        found = batch, {name: batch.bind(name).reshape(count, -1) for name in fields}
+    _KEPT[key] = found  # last comes the one that was used last
+    return found
