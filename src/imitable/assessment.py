@@ -36,7 +36,7 @@ from imitable.simulators import Simulator, continuous, with_defaults
 from imitable.tracking import Follower, Tracked, hides_state, replay_windows, rollout_from, track
 from imitable.windows import Windows
 
-ASSESS_VERSION = 14
+ASSESS_VERSION = 15
 """Raised when the numbers of exploration, inverse dynamics, noise, windows or replay change: what was cached before no longer counts."""
 
 STORED_KINDS = {"demonstration_windows": "shown", "random_windows": "own", "retraced_windows": "retraced"}

@@ -76,6 +76,11 @@ def factor_to_admit(actions: Array, robot: Simulator) -> Array:
         above = np.where(actions > high, np.where(high > 0, actions / high, np.inf), 1.0)
         below = np.where(actions < low, np.where(low < 0, actions / low, np.inf), 1.0)
     factors = np.maximum(above, below).max(axis=1, initial=1.0)
+    return plausible_factor(factors)
+
+
+def plausible_factor(factors: Array) -> Array:
+    """(N,) infinite beyond MAX_FACTOR."""
     return np.asarray(np.where(factors > MAX_FACTOR, np.inf, factors))
 
 

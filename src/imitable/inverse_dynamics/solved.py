@@ -13,13 +13,22 @@ import numpy as np
 
 from imitable.arrays import Array, Arrays, Booleans, Generator, Integers, Progress, Snapshot, no_progress
 from imitable.errors import ImitableError, check_fields
-from imitable.inverse_dynamics.base import NOT_SETTLED, OUT_OF_REACH, REACHED, InverseResult, factor_to_admit, floored_scale, step_scale
+from imitable.inverse_dynamics.action_box import ActionBox
+from imitable.inverse_dynamics.base import (
+    NOT_SETTLED,
+    OUT_OF_REACH,
+    REACHED,
+    InverseResult,
+    floored_scale,
+    step_scale,
+)
 from imitable.inverse_dynamics.box_step import box_step, norm, times
 from imitable.rollouts import Episodes
-from imitable.simulators import Simulator
+from imitable.simulators import Simulator, effective_limits
 
 IMPROVED = 0.99  # of the miss: less counts as an improvement
 FORESEEN, FAR_OFF = 0.1, 0.5  # error of the Jacobian's prediction that counts as none, of the miss; misses for which that matters
+NOTHING = 1e-6  # of the miss: a move that changes less does nothing
 DOUBTFUL = 1.0  # miss of a guess beyond which the middle of the range is tried, too
 LEAST_DAMPING, REJECTED_DAMPING = 1e-8, 1e-2  # of the mean squared effect of an actuator
 
@@ -107,17 +116,18 @@ class Solved:
         `rng` (by default always the same), so that the answer to one does not depend on the others.
         """
         count, actuators = len(states), len(robot.action_low)
-        middle, half = (robot.action_high + robot.action_low) / 2, (robot.action_high - robot.action_low) / 2
-        start = np.zeros((count, actuators)) if guess is None else np.clip((guess - middle) / half, -1.0, 1.0)
+        start = np.zeros((count, actuators)) if guess is None else guess
         for name, values in (("states", states), ("next_observations", next_observations), ("guess", start)):
             if values.ndim != 2 or len(values) != count or not np.isfinite(values).all():
                 raise ImitableError(f"{name} has shape {values.shape}; {count} transitions need that many rows of finite numbers")
+        box = ActionBox.of(robot, *effective_limits(robot, states, next_observations))
+        start = start if guess is None else np.clip((guess - box.middle) / box.half, -1.0, 1.0)
         units = _checked(scale, next_observations.shape[1]) * np.sqrt(next_observations.shape[1])
         draws = self._draws(actuators, np.random.default_rng(self.seed) if rng is None else rng)
         parts = []
         for first in range(0, max(count, 1), self.batch):
             rows = slice(first, first + self.batch)
-            problem = _Problem(robot, states[rows], next_observations[rows], units, middle, half, self.batch)
+            problem = _Problem(robot, states[rows], next_observations[rows], units, box.select(rows), self.batch)
             parts.append(_Search(self, problem, draws, start[rows], None if jacobian is None else jacobian[rows]).run())
         return InverseResult.join(parts)
 
@@ -152,25 +162,21 @@ class SolvedInverseDynamics:
 
 @dataclass(frozen=True)
 class _Problem:
-    """What a batch of transitions asks for; actions are in units of half the range from here on."""
+    """What a batch of transitions asks for; actions are in units of half the effective range from here on."""
 
     robot: Simulator
     states: Array
     wanted: Array  # (N, observation)
     units: Array  # (observation,) such that the norm of a residual is the miss
-    middle: Array
-    half: Array
+    box: ActionBox
     batch: int
-
-    def controls(self, actions: Array) -> Array:
-        return self.middle + self.half * actions
 
     def residuals(self, rows: Integers, actions: Array) -> Array:
         """(K, observation) of actions (K, action) at these transitions; infinite where the simulation diverged."""
         found = np.empty((len(rows), len(self.units)))
         for first in range(0, len(rows), self.batch):
             part = slice(first, first + self.batch)
-            moved = self.robot.step(self.states[rows[part]], self.controls(actions[part]))
+            moved = self.robot.step(self.states[rows[part]], self.box.controls(actions[part], rows[part]))
             found[part] = (self.robot.observe(moved) - self.wanted[rows[part]]) / self.units
         found[~np.isfinite(found).all(axis=1)] = np.inf
         return found
@@ -213,8 +219,8 @@ class _Search:
             self.update_verdicts(np.flatnonzero(due & self.open))
             due &= self.open
         problem = self.problem
-        actions = np.clip(problem.controls(self.current), problem.robot.action_low, problem.robot.action_high)
-        at_limit = np.abs(self.current) >= 1.0 - 1e-9
+        actions = np.clip(problem.box.controls(self.current), problem.robot.action_low, problem.robot.action_high)
+        at_limit = problem.box.at_limit(self.current)
         return InverseResult(actions, self.miss, at_limit, self.verdict, self.limit_factors(), self.steps, self.jacobian.astype(np.float32))
 
     def evaluate(self, rows: Integers, actions: Array) -> Array:
@@ -243,9 +249,10 @@ class _Search:
         with np.errstate(invalid="ignore"):
             changes = np.where(known, residuals - self.residual[rows, None], 0.0)
         errors, moved = changes - moves @ transposed, norm(moves) > 0
-        # Far from where the wanted observation is, moves of any size that do what the Jacobian says leave no hope of another way.
+        # Far from where the wanted observation is, moves of any size that do what the Jacobian says leave no hope of another way; moves
+        # that do nothing say nothing, as on the plateau where an actuator's force has reached its limit.
         miss = self.miss[rows, None]
-        foreseen = known[:, :, 0] & (norm(errors) <= FORESEEN * miss) & (miss > FAR_OFF)
+        foreseen = known[:, :, 0] & (norm(errors) <= FORESEEN * miss) & (miss > FAR_OFF) & (norm(changes) > NOTHING * miss)
         self.clear[rows] = clear = (solver.clear_stalls > 1) & ~(reached | early) & moved.any(axis=1) & (foreseen | ~moved).all(axis=1)
         # The least change of the Jacobian that explains all differences: Broyden's update for several at once. Those of single
         # actuators are difference quotients.
@@ -309,13 +316,30 @@ class _Search:
 
     def limit_factors(self) -> Array:
         """(N,) what the Gauss-Newton step without limits needs, where it would leave less than half of the miss."""
-        factors = np.where(self.verdict == REACHED, 1.0, np.nan)
+        factors, problem = np.where(self.verdict == REACHED, 1.0, np.nan), self.problem
         rows = np.flatnonzero(self.verdict == OUT_OF_REACH)
-        jacobian, residual = self.jacobian[rows], self.residual[rows]
+        jacobian, residual = self._jacobian_across(rows), self.residual[rows]
         moves = -times(np.asarray(np.linalg.pinv(jacobian, rcond=1e-3), dtype=np.float64), residual)
         helps = norm(residual + times(jacobian, moves)) < 0.5 * self.miss[rows]
-        factors[rows] = np.where(helps, factor_to_admit(self.problem.controls(self.current[rows] + moves), self.problem.robot), np.inf)
+        factors[rows] = np.where(helps, problem.box.factors_to_admit(self.current[rows] + moves, rows, problem.robot), np.inf)
         return factors
+
+    def _jacobian_across(self, rows: Integers) -> Array:
+        """(K, observation, action) the Jacobian, but of actuators whose force has ended by what the whole range of forces does: smaller
+        moves do nothing there."""
+        jacobian, box = self.jacobian[rows].copy(), self.problem.box
+        at_end = box.of_force[rows] & box.at_limit(self.current[rows], rows)
+        for actuator in np.flatnonzero(at_end.any(axis=0)).tolist():
+            here = np.flatnonzero(at_end[:, actuator])
+            points, of, ends = self.current[rows[here]], rows[here], []
+            low, high = box.least[of, actuator], box.most[of, actuator]
+            for points[:, actuator] in (low, high):
+                ends.append(self.evaluate(of, points))
+            with np.errstate(invalid="ignore"):
+                slopes = (ends[1] - ends[0]) / (high - low)[:, None]
+            known = np.isfinite(slopes).all(axis=1)
+            jacobian[here[known], :, actuator] = slopes[known]
+        return jacobian
 
 
 def _checked(scale: Array, columns: int) -> Array:

@@ -114,6 +114,15 @@ def restorable(simulator: Simulator, observations: Array) -> Booleans:
     return np.asarray(simulator.restorable(observations), dtype=bool)
 
 
+def effective_limits(simulator: Simulator, states: Array, next_observations: Array) -> tuple[Array, Array]:
+    """(N, action) each: the lowest and the highest action that changes the forces in these states or there, which are near where a servo
+    with little force is: `effective_limits(states, next_observations)`; else the limits."""
+    if hasattr(simulator, "effective_limits"):
+        low, high = simulator.effective_limits(states, next_observations)
+        return np.asarray(low), np.asarray(high)
+    return np.tile(simulator.action_low, (len(states), 1)), np.tile(simulator.action_high, (len(states), 1))
+
+
 def continuous(simulator: Simulator, observations: Array, starts: Integers) -> Array:
     """(row, observation) of trajectories that begin at `starts`, without jumps between equal orientations: `continuous(observations,
     starts)`; else as they are."""

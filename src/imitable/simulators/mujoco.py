@@ -13,6 +13,7 @@ import numpy as np
 from imitable.arrays import Array, Booleans, Generator, Integers
 from imitable.errors import ImitableError
 from imitable.simulators.continuity import ambiguous, continuous, periodic_columns
+from imitable.simulators.force_limits import ForceLimits
 from imitable.simulators.gymnasium_rewards import Formula, Rows
 from imitable.simulators.model_files import home_position, read_model
 from imitable.simulators.observation_columns import Column, Inverse, column_names, invert
@@ -138,6 +139,19 @@ class MujocoRobot:
         """(row, observation) of trajectories that begin at `starts`, without jumps between a quaternion and its negative or by a turn."""
         return continuous(observations, starts, periodic_columns(self.physics.model, self.columns))
 
+    def effective_limits(self, states: Array, next_observations: Array) -> tuple[Array, Array]:
+        """(N, action) each: the lowest and the highest action that changes the forces in these states or there."""
+        low, high = (np.tile(limit, (len(states), 1)) for limit in (self.action_low, self.action_high))
+        forces, nq, nv = self._force_limits, self.physics.model.nq, self.physics.model.nv
+        if len(forces.actuators):
+            ends = [forces.windows(each[:, :nq], each[:, nq : nq + nv]) for each in (states, self.restore(next_observations, like=states))]
+            lowest, highest = np.minimum(ends[0][0], ends[1][0]), np.maximum(ends[0][1], ends[1][1])
+            at = forces.actuators
+            lowest, highest = np.maximum(lowest, low[:, at]), np.minimum(highest, high[:, at])
+            within = lowest < highest  # or the whole range is beyond where the force ends
+            low[:, at], high[:, at] = np.where(within, lowest, low[:, at]), np.where(within, highest, high[:, at])
+        return low, high
+
     def reward(self, states: Array, actions: Array, next_states: Array) -> Array:
         """(N,) the environment's, but for what `notes` name."""
         if self.formula is None:
@@ -176,6 +190,10 @@ class MujocoRobot:
     @cached_property
     def _places(self) -> Integers:
         return np.array([self._place(column.entry) for column in self.columns], dtype=np.int64)
+
+    @cached_property
+    def _force_limits(self) -> ForceLimits:
+        return ForceLimits.of(self.physics.model)
 
     @cached_property
     def _traced(self) -> list[int]:
