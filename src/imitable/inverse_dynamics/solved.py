@@ -88,10 +88,11 @@ class Solved:
         return replace(self, tolerance=0.04, refinements=0, searches=24, patience=2.0, candidates=24, clear_stalls=4)
 
     def retries(self) -> tuple["Solved", ...]:
-        """As precise as `for_tracking` without noise, with at least the patience used for actions to clone, and each with other moves."""
-        first = replace(self, tolerance=0.04, refinements=0, clear_stalls=4, seed=self.seed + 1)
-        more = (*self.search_moves, (1.0, self.search_moves[-1][1]))[1:]
-        return first, replace(first, seed=self.seed + 2, search_moves=more, patience=2 * self.patience)
+        """As precise as `for_tracking` without noise, with at least the patience used for actions to clone, and moves of all actuators at
+        once among them: two searches with moves alike end in the same wrong corner."""
+        moves = (*self.search_moves, (1.0, self.search_moves[-1][1]))[1:]
+        first = replace(self, tolerance=0.04, refinements=0, clear_stalls=4, seed=self.seed + 1, search_moves=moves)
+        return first, replace(first, seed=self.seed + 2, patience=2 * self.patience)
 
     def with_tolerance(self, noise: float) -> "Solved":
         """A miss as small as the noise counts as reached."""
