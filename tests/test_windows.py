@@ -252,6 +252,33 @@ def test_where_an_observation_does_not_determine_the_state_the_last_one_is_carri
     assert windows.distances.max() < FOLLOWED
 
 
+def test_what_is_followed_is_refined_where_the_state_is_carried_along() -> None:
+    """Or misses within a verdict's tolerance add up: the speed of the cart is off by as much more with every step."""
+
+    @dataclass(frozen=True)
+    class Off:
+        asked: list[int] = field(default_factory=list)
+
+        def __call__(self, states: Array, next_observations: Array, *, guess: InverseResult | None = None) -> InverseResult:
+            self.asked.append(len(states))
+            found = INVERSE(states, next_observations, guess=None)
+            actions = np.clip(found.actions + 0.02, -1.0, 1.0)
+            missed = (CART.observe(CART.step(states, actions)) - next_observations) / SCALE
+            return replace(found, actions=actions, miss=np.sqrt(np.square(missed).mean(axis=1)))
+
+    robot, given = Clipped(), pushes(40, seed=0, gentle=0.6)
+    carried = ~robot.restorable(given.observations)
+    begins = np.flatnonzero(~carried[given.starts])
+    windows, _ = follow(given.select(begins), robot=robot, inverse_dynamics=Off(), retry_with=(Off(),))
+    fine, exact = Off(), Solved().fit(OWN, CART, rng=np.random.default_rng(0))
+    refined, _ = follow(given.select(begins), robot=robot, inverse_dynamics=fine, retry_with=(Off(),), carry_with=exact)
+    assert windows.distances.max() > FOLLOWED
+    assert refined.distances.max() < FOLLOWED
+    asked: list[int] = []
+    follow(pushes(4, seed=0), inverse_dynamics=INVERSE, retry_with=(INVERSE,), carry_with=Off(asked))
+    assert not asked, "every observation of this robot determines its state"
+
+
 def test_windows_that_disagree_are_found_and_selected() -> None:
     windows, _ = follow(both(own=2, other=2))
     mixed = replace(join_windows([windows, windows]), demo=np.array([0, 0, 1, 2, 0, 1, 1, 2]))

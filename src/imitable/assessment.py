@@ -192,7 +192,8 @@ class Assessment:
     def follower(self) -> Follower:
         """Tracks windows on the robot, with one setting for demonstrations and for the robot's own trajectories."""
         inverse = self._restored(model_for_tracking(self.model, self.tracking_noise))
-        return Follower(self.robot, inverse, floored_scale(self.step_scale), self.tracking_noise, self.retry_inverses)
+        scale = floored_scale(self.step_scale)
+        return Follower(self.robot, inverse, scale, self.tracking_noise, self.retry_inverses, self._restored(self.model))
 
     @cached_property
     def tracked(self) -> Tracked:

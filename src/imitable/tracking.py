@@ -118,6 +118,8 @@ class Follower:
     """Standard deviation on the observations that are tracked, in units of the scale."""
     retry_with: Sequence[InverseDynamics] = ()
     """Asked again about steps that are not reached; the robot is then reset at every step."""
+    carry_with: InverseDynamics | None = None
+    """Asked again about steps that are followed, but whose next observation does not determine the state to reset to."""
 
     @property
     def windows_per_demo(self) -> int:
@@ -143,6 +145,7 @@ class Follower:
             inverse_dynamics=self.inverse_dynamics,
             scale=self.scale,
             retry_with=self.retry_with,
+            carry_with=self.carry_with,
             retry_below=retry_below,
             give_up_distance=GIVE_UP_DISTANCE / 2 if self.retry_with else GIVE_UP_DISTANCE + 3 * self.noise,
             followed_within=np.inf if self.noise else FOLLOWED,

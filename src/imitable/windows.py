@@ -180,6 +180,7 @@ def follow_windows(
     inverse_dynamics: InverseDynamics,
     scale: Array,
     retry_with: Sequence[InverseDynamics] = (),
+    carry_with: InverseDynamics | None = None,
     retry_below: float = np.inf,
     give_up_distance: float = GIVE_UP_DISTANCE,
     followed_within: float = FOLLOWED,
@@ -189,7 +190,8 @@ def follow_windows(
 
     With `retry_with` the robot is reset to the demonstration before every step whose observation determines its state, so that each step
     is judged by itself, and a step that misses by more than `followed_within` and less than `retry_below` is solved again by each of
-    these, unless the window is lost already.
+    these, unless the window is lost already. Where the state cannot be reset next, `carry_with` refines what is followed, as a verdict's
+    tolerance would add up from step to step.
     """
     reset_each_step = len(retry_with) > 0
     rows = demonstrations.starts[demos] + starts
@@ -216,6 +218,12 @@ def follow_windows(
                 on_track[active] &= time[active] > 0  # a window whose first state is not known cannot be judged before the first reset
                 states[known], on_track[known] = robot.restore(demonstrations.observations[rows[known] + time[known]]), True
             found = inverse_dynamics(states[active], wanted, guess=None if last is None else last.select(active))
+            next_rows = rows[active] + time[active] + 1
+            carried = np.flatnonzero(~restorable[next_rows] & (found.miss <= followed_within)) if reset_each_step else np.empty(0, np.int64)
+            if carry_with is not None and len(carried):
+                refined = carry_with(states[active[carried]], wanted[carried], guess=found.select(carried))
+                refined.steps[:] += found.steps[carried]
+                found = found.put(carried, refined)
             last = found if last is None else last.put(active, found)
             doubtful = (found.miss > followed_within) & (found.miss < retry_below) & ~record.clearly_lost[active] & reset_each_step
             waiting[active[doubtful]], following[active[doubtful]] = True, False

@@ -81,8 +81,8 @@ class Solved:
         return SolvedInverseDynamics(self, robot, arrays["scale"])
 
     def for_tracking(self, noise: float) -> "Solved":
-        """Fast, and as precise as a verdict on a window needs: to a twenty-fifth of a step, just below what counts as followed; with
-        noise, which nothing gets below, by few searches."""
+        """Fast, and as precise as a verdict on a window needs: to a twenty-fifth of a step, just below what counts as followed; with noise,
+        which nothing gets below, by few searches."""
         if noise > 0:
             return replace(self, tolerance=max(0.02, noise / 2), refinements=0, searches=3)
         return replace(self, tolerance=0.04, refinements=0, searches=24, patience=2.0, candidates=24, clear_stalls=4)
