@@ -85,6 +85,7 @@ def test_rewards_are_added_up_unless_one_is_missing_in_between(tmp_path: Path, r
         ("hip\n", "there are no rows"),
         ("hip\n1\n", "demonstration 0 has length 0; a demonstration needs at least one transition"),
         ("hip,knee\n1,2\n3\n", "cannot read .*Expected 2 columns, got 1"),
+        ("Episode_ID,hip\n1,2\n2,3\n", "column 'Episode_ID' looks like the number of the demonstration; call it 'demonstration'"),
         ("hip,knee\n1,2\n3,much\n", "line 3 has 'much' in column 'knee', which is not a number"),
         ("hip,knee\n1,2\n3,\n4,5\n", "demonstration 0 has nan in column 'knee' of observation 1"),
         ("hip,knee\n1,2\n3,NaN\n4,5\n", "demonstration 0 has nan in column 'knee' of observation 1"),

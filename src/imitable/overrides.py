@@ -7,6 +7,9 @@ from typing import Any, get_args, get_type_hints
 from imitable.errors import ImitableError, unknown_name
 from imitable.scores import Product
 
+NAMED = {int: "a whole number", float: "a number", bool: "true or false", tuple: "a list of numbers, such as 100,100"}
+"""Kinds of values, for messages."""
+
 
 def with_replaced(owners: dict[str, Any], assignments: Sequence[str], *, place: str) -> dict[str, Any]:
     """The owners of numbers, by name, with numbers replaced; each is given as `name=value` or, where names repeat, `owner.name=value`.
@@ -60,8 +63,8 @@ def _assigned(value: Any, path: list[str], text: str) -> Any:
     try:
         new = _read(text, kinds[0])
     except (KeyError, TypeError, ValueError):
-        wanted = getattr(kinds[0], "__name__", str(kinds[0]))
-        raise ImitableError(f"{name}={text!r} is not a {wanted}; it is now {old!r}") from None
+        wanted = NAMED.get(kinds[0]) or f"a {getattr(kinds[0], '__name__', kinds[0])}"
+        raise ImitableError(f"{name}={text!r} is not {wanted}; it is now {old!r}") from None
     return dataclasses.replace(value, **{name: new})
 
 

@@ -36,7 +36,7 @@ def test_numbers_of_every_part_can_be_replaced_by_name() -> None:
 def test_none_is_the_automatic_choice_where_there_is_one() -> None:
     task, _ = overridden(DRIVING, "sigma=none")
     assert task.optimality.sigma is None
-    with pytest.raises(ImitableError, match="rounds='none' is not a int; it is now"):
+    with pytest.raises(ImitableError, match="rounds='none' is not a whole number; it is now"):
         overridden(DRIVING, "rounds=none", learner="gail")
 
 
@@ -102,7 +102,7 @@ def test_a_number_that_is_not_set_yet_can_be() -> None:
 def test_a_setting_that_is_true_or_false_is_read_as_such() -> None:
     _, learner = overridden(DRIVING, "classifier.couples_samples=False", learner="2iwil")
     assert learner.classifier.couples_samples is False  # type: ignore[attr-defined]
-    with pytest.raises(ImitableError, match="couples_samples='perhaps' is not a bool; it is now True"):
+    with pytest.raises(ImitableError, match="couples_samples='perhaps' is not true or false; it is now True"):
         overridden(DRIVING, "classifier.couples_samples=perhaps", learner="2iwil")
 
 
@@ -111,14 +111,14 @@ def test_a_setting_that_is_true_or_false_is_read_as_such() -> None:
     [
         ("sigma", "'sigma' is not of the form name=value, such as sigma=20"),
         ("sigmo=3", "unknown setting 'sigmo' of driving/slow with Cloning; did you mean sigma"),
-        ("sigma=wide", "sigma='wide' is not a float; it is now 100.0"),
+        ("sigma=wide", "sigma='wide' is not a number; it is now 100.0"),
         ("sigma=-1", r"RectifiedOptimality\.sigma is -1\.0; it must be above 0"),
-        ("updates=2.5", "updates='2.5' is not a int; it is now 60000"),
+        ("updates=2.5", "updates='2.5' is not a whole number; it is now 60000"),
         ("model.search=2", "unknown setting 'search'; did you mean searches"),
         ("model.searches.more=2", r"cannot set searches\.more=2; set searches"),
         ("model=3", "unknown setting 'model'"),
         ("optimality.feasibility=3", r"cannot set feasibility=3; set feasibility\.false_reject_rate"),
-        ("hidden_sizes=8,x", "hidden_sizes='8,x' is not a tuple; it is now"),
+        ("hidden_sizes=8,x", "hidden_sizes='8,x' is not a list of numbers, such as 100,100; it is now"),
         ("robot.speed=3", r"unknown setting 'robot\.speed'"),
     ],
 )

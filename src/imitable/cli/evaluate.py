@@ -16,7 +16,7 @@ from imitable.report.terminal import print_divergence, print_line as print, prog
 from imitable.robots import robot as find_robot
 from imitable.simulators import Simulator
 from imitable.store.runs import CONFIG, POLICY, RunFolder
-from imitable.store.scores import ScoreFolder
+from imitable.store.scores import STEPS, ScoreFolder
 
 
 def evaluate(folder: Positional[Annotated[Path, arg(help="a run's folder")]], *, episodes: int = 100, seed: Seed = 1_000_000) -> None:
@@ -24,7 +24,8 @@ def evaluate(folder: Positional[Annotated[Path, arg(help="a run's folder")]], *,
     run = RunFolder(folder)
     config = run.config()
     if config is None or not (folder / POLICY).exists():
-        raise ImitableError(f"{folder} has no policy; make one with `imitable train ... -o {folder}` or `imitable run ... -o {folder}`")
+        cure = f"`imitable train {folder} -o run`" if (folder / STEPS).exists() else f"`imitable train ... -o {folder}`"
+        raise ImitableError(f"{folder} has no policy; make one with {cure}, or a task's with `imitable run`")
     policy = run.policy()
     try:
         robot, title = robot_of(config), f"{config.get('task') or config['robot']} {config['method']}"

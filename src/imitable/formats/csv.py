@@ -25,6 +25,19 @@ LARGEST, MOST_COLUMNS = 4_000_000_000, 10_000
 """Bytes, and columns: each takes 10 kB of memory while it is read, however short it is."""
 NUMBERS = ("demonstration", "episode")
 TIMES = ("time", "timestamp")
+UNREAD_NUMBERS = (
+    "demo",
+    "traj",
+    "trajectory",
+    "rollout",
+    "demonstration_id",
+    "episode_id",
+    "episode_index",
+    "demo_id",
+    "traj_id",
+    "trajectory_id",
+)
+"""Names of a demonstration's number that are common elsewhere; as an observation, none is likely."""
 LABELS = (*NUMBERS, *TIMES, "step", "timestep", "return", "reward", "source")
 
 
@@ -92,6 +105,8 @@ def _demonstrations(columns: dict[str, Any], *, has_header: bool) -> Demonstrati
     count = len(next(iter(columns.values())))
     if not count:
         raise ImitableError("there are no rows; a demonstration needs at least two observations, one per row")
+    if other := next((name for name in columns if name.lower() in UNREAD_NUMBERS), None):
+        raise ImitableError(f"column {other!r} looks like the number of the demonstration; call it 'demonstration' or 'episode'")
     given = {name: _starts(columns[name].to_pylist()) for name in NUMBERS if name in columns}
     starts = next(iter(given.values()), np.zeros(1, np.int64))
     if any(not np.array_equal(each, starts) for each in given.values()):
