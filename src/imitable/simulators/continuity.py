@@ -63,6 +63,9 @@ def continuous(observations: Array, starts: Integers, periodic: Periodic) -> Arr
             changes = np.diff(angles, prepend=angles[:1])
             turns = np.cumsum(np.where(np.abs(changes) > np.pi, -np.sign(changes), 0.0))
             made[:, at] += TURN * (turns - turns[begin])
+    if np.array_equal(made, observations):
+        return observations
+    made.flags.writeable = False  # or demonstrations made of them would be a copy
     return made
 
 
