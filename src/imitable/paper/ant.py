@@ -117,7 +117,7 @@ def task(dynamics: str) -> Task:
         # More than the optimal demonstrations have, and no more: an action takes over 100 simulated steps to recover.
         # From a random start GAIL reaches 75 to 81 % of the expert in 1.2 million steps, on perfect demonstrations.
         learners={
-            "cloning": Cloning(max_transitions=15_000),
+            "cloning": Cloning(updates=20_000, max_transitions=15_000),
             "gail": Gail(
                 rounds=100,
                 start="cloning",
