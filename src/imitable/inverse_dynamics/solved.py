@@ -332,10 +332,9 @@ class _Search:
         at_end = box.of_force[rows] & box.at_limit(self.current[rows], rows)
         for actuator in np.flatnonzero(at_end.any(axis=0)).tolist():
             here = np.flatnonzero(at_end[:, actuator])
-            points, of, ends = self.current[rows[here]], rows[here], []
+            points, of = self.current[rows[here]], rows[here]
             low, high = box.least[of, actuator], box.most[of, actuator]
-            for points[:, actuator] in (low, high):
-                ends.append(self.evaluate(of, points))
+            ends = [self.evaluate(of, np.where(np.arange(points.shape[1]) == actuator, end[:, None], points)) for end in (low, high)]
             with np.errstate(invalid="ignore"):
                 slopes = (ends[1] - ends[0]) / (high - low)[:, None]
             known = np.isfinite(slopes).all(axis=1)
