@@ -232,7 +232,11 @@ def test_velocities_that_are_differences_are_named(name: str, kind: str, request
     assert len(found.concerns) == len(given)
 
 
-def test_the_demonstrations_whose_velocities_are_differences_are_numbered(scara: Body) -> None:
+@pytest.mark.parametrize("sampled", [200, 3])
+def test_the_demonstrations_whose_velocities_are_differences_are_numbered(
+    scara: Body, sampled: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("imitable.conventions.kinematic.SAMPLED", sampled)
     true = scara.motion(60)
     given = join([true.select([0, 1, 2]), by_differences(true, scara.columns, "central").select([3, 4, 5, 6, 7])])
     (option,) = differences(given, scara.columns, scara.robot.observation_names, scara.trial)

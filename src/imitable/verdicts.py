@@ -67,8 +67,10 @@ def verdicts(table: Table) -> np.ndarray[Any, Any]:
 
 def followed_in_part(table: Table) -> np.ndarray[Any, Any]:
     """(demo,) whether the robot cannot follow all of it; of none if the score has no feasibility."""
-    none = np.zeros(len(table["verdict"]), dtype=bool)
-    return np.asarray((table["feasibility"] < WHOLLY) | table.get("impossible_part", none) if "feasibility" in table else none)
+    none = np.zeros(len(next(iter(table.values()))), dtype=bool)
+    if "feasibility" not in table:
+        return none
+    return np.asarray((table["feasibility"] < WHOLLY) | table.get("impossible_part", none))
 
 
 def causes(table: Table, *, beyond: Array) -> np.ndarray[Any, Any]:

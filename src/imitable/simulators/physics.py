@@ -20,6 +20,7 @@ from imitable.errors import ImitableError
 
 THREADS = "IMITABLE_THREADS"
 """Environment variable: how many threads step MuJoCo; every core where it is unset."""
+CORES = str(os.cpu_count() or 1)
 TOO_LARGE = 1e10
 """Positions or velocities beyond this are a breakdown, as in MuJoCo itself."""
 FEW = 16
@@ -279,7 +280,7 @@ def _ignore(_: str) -> None:
 
 
 def _threads() -> int:
-    given = os.environ.get(THREADS) or str(os.cpu_count() or 1)
+    given = os.environ.get(THREADS) or CORES
     if not given.isdecimal() or int(given) < 1:
         raise ImitableError(f"{THREADS} is {given!r}; it must be a whole number from 1 on")
     return int(given)
