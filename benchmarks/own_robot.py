@@ -169,14 +169,12 @@ def score_watched(path: Path, output: Path) -> dict[str, float]:
     main_command()
     taken = clock() - before
     threads = int(os.environ.get("IMITABLE_THREADS", 0)) or os.cpu_count() or 1
-    alone = inside[1] / threads  # on cores that nobody else uses: MuJoCo on all of them, the rest on one
     return {
         "seconds": taken[0],
         "inside MuJoCo": inside[0] / taken[0],
         "processor seconds": taken[1],
         "processor seconds inside MuJoCo": inside[1],
         "threads": threads,
-        "inside MuJoCo by processor seconds": alone / (alone + taken[1] - inside[1]),
         "MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
 
